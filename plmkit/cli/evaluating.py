@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 
 @app.command(
     help=tr(
-        "Score a fine-tuned model on labelled rows, a causal language model on plain text, or an encoder–decoder on "
-        "pairs: BLEU and chrF, or ROUGE for summaries; a captioner on images with captions: BLEU."
+        "Score a fine-tuned model on labelled rows (with intervals, scores by class, calibration and mistakes), a "
+        "causal language model on plain text, or an encoder–decoder on pairs: BLEU and chrF, or ROUGE for summaries; a "
+        "captioner on images with captions: BLEU."
     ),
     epilog=examples(
-        "plm evaluate runs/mine-reviews test.tsv --json",
+        "plm evaluate runs/mine-reviews test.tsv --out report.html",
         "plm evaluate runs/gpt text.txt",
         "plm evaluate runs/en-de test.en+test.de --out test.hyp.txt",
     ),
@@ -96,14 +97,18 @@ def evaluate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help=tr("Pairs: write the translations to this file (.txt, .tsv, .csv, .jsonl or .parquet).")),
+        typer.Option(
+            help=tr(
+                "Labelled rows: draw the report as a page (.html). Pairs: write the translations to this file (.txt, "
+                ".tsv, .csv, .jsonl or .parquet)."
+            )
+        ),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show
     from plmkit.inference.evaluation import can_evaluate_text, can_translate
-    from plmkit.tasks.use import evaluate_file
 
     loaded, columns = opened(model, quiet), columns_of(text, text_a, text_b, label, no_header)
     given = GivenOptions(
@@ -113,8 +118,8 @@ def evaluate(
         beams={"--beams": beams},
         pairs={
             "--source": source, "--target": target, "--length-penalty": length_penalty, "--metric": metric,
-            "--out": out,
         },
+        out={"--out": out},
         captions={"--image": image, "--images": images},
     )  # fmt: skip
     scores: dict[str, Any]
@@ -143,11 +148,45 @@ def evaluate(
         scores = text_scores(loaded, file, stride, memory, clamp, columns, screen(quiet))
     else:
         given.check_for_task(model)
-        scores = evaluate_file(loaded, file, screen(quiet), columns, task)
+        task_report(loaded, file, columns, task, out, as_json=as_json, reporting=screen(quiet))
+        return
     if as_json:
         print_json(scores)
     else:
         show.scores(scores)
+
+
+def task_report(
+    loaded: "Model", file: Path, columns: "Columns", task: str | None, out: Path | None, *, as_json: bool,
+    reporting: "Screen",
+) -> None:  # fmt: skip
+    """The report of a fine-tuned model: printed, and drawn as a page."""
+    from plmkit.cli import show_report
+    from plmkit.insight.report_page import report_page
+    from plmkit.storage.files import write_text
+    from plmkit.tasks.use import evaluate_file, report_unread
+
+    check_page(out)
+    report, unread = evaluate_file(loaded, file, reporting, columns, task)
+    report_unread(unread, reporting)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        show_report.report(report, file)
+    if out:
+        write_text(out, report_page(report, model=str(loaded.folder), file=file.name))
+        reporting.say(tr("The report is drawn in {out}.", out=out))
+
+
+def check_page(out: Path | None) -> None:
+    if out and out.suffix != ".html":
+        raise SettingError(
+            tr(
+                "--out {out}: the report of a fine-tuned model is drawn as a page, .html. For a table of its answers, "
+                "use plm predict.",
+                out=out,
+            )
+        )
 
 
 def text_scores(
@@ -188,9 +227,10 @@ class GivenOptions:
     beams: Options
     pairs: Options
     captions: Options
+    out: Options
 
     def check_for_captioner(self, model: Path) -> None:
-        if option := first_given(self.rows, self.plain, self.pairs):
+        if option := first_given(self.rows, self.plain, self.pairs, self.out):
             raise SettingError(
                 tr(
                     "{model} describes images: it is scored on a table of images and captions, and {option} would be "
@@ -214,6 +254,14 @@ class GivenOptions:
 
     def check_for_language_model(self, model: Path) -> None:
         self.check_single_texts(model)
+        if first_given(self.out):
+            raise SettingError(
+                tr(
+                    "--out is for pairs of texts, and for the report of a fine-tuned model; {model} is neither. "
+                    "Leave it out; --json gives the scores.",
+                    model=model,
+                )
+            )
         if option := first_given(self.rows):
             raise SettingError(
                 tr(

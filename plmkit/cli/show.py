@@ -269,19 +269,8 @@ def scores(found: dict[str, Any]) -> None:
             span = f"{part['from']}–{part['to']}" if part["to"] else f"{part['from']}+"
             lengths.add_row(span, f"{part['pairs']:,}", f"{part['bleu']:.1f}")
         console.print(lengths)
-    if "types" in found:
-        names = ("precision", "recall", "f1")
-        types = Table(tr("type"), *map(label, (*names, "support")), box=None)
-        for part in found["types"]:
-            types.add_row(Text(part["type"]), *(f"{part[name]:.4f}" for name in names), f"{part['support']:,}")
-        console.print(types)
     if "reading" in found:
         console.print(tr("Context: {reading}.", reading=found["reading"]), markup=False)
-    if "confusion" in found:
-        grid = Table(tr("true \\ predicted"), *map(escape, found["classes"]), box=None)
-        for name, row in zip(found["classes"], found["confusion"], strict=True):
-            grid.add_row(Text(name), *map(str, row))
-        console.print(grid)
 
 
 def attention(found: Attended) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from plmkit.data.reading.columns import Columns
 from plmkit.errors import LeftOutWarning, SettingError
 from plmkit.generation.beam_search import LENGTH_PENALTY
 from plmkit.generation.likelihood import likelihood
@@ -27,6 +28,7 @@ from plmkit.terminal.screen import Screen
 
 if TYPE_CHECKING:
     from plmkit.insight.attention import Attended
+    from plmkit.tasks.report.report import Report
 
 
 class Model(Reader):
@@ -168,6 +170,32 @@ class Model(Reader):
             *(self.tasks[name].by_line(found[name].predictions, rows[name], lines) for name in found), strict=True
         )
         return first.answer([dict(zip(found, predictions, strict=True)) for predictions in each])
+
+    def evaluate(
+        self, file: str | Path, task: str | None = None, *, text: str | None = None, text_a: str | None = None,
+        text_b: str | None = None, label: str | None = None,
+    ) -> "Report":  # fmt: skip
+        """Score the task of a fine-tuned model on the labelled rows of a file.
+
+        Args:
+            file: Labelled rows, in any format that `plm evaluate` reads.
+            task: Name of the task, if the model was fine-tuned on several.
+            text: Name of the column of texts. Default: found by the usual names.
+            text_a: Name of the column of the first texts of pairs.
+            text_b: Name of the column of the second texts.
+            label: Name of the column of labels.
+
+        Returns:
+            A `Report`: `scores`, `intervals` (`low`, `high`) of them, `per_class` and `means` (`precision`, `recall`,
+            `f1`, `support`), `confused`, `calibration`, `agreement` of numbers, and `mistakes` (`count`, `hardest`); a
+            part that does not fit the task is empty. `as_json()` gives all of it as `plm evaluate --json` does.
+        """
+        from plmkit.tasks.use import evaluate_file
+
+        columns = Columns(text=text, text_a=text_a, text_b=text_b, label=label)
+        report, unread = evaluate_file(self, Path(file), Screen(quiet=True), columns, task)
+        unread.warn()
+        return report
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -1,22 +1,7 @@
-"use strict";
 // One panel per model. Weights arrive as the square roots of attention weights in bytes, so that small ones keep digits.
-const { words, models } = JSON.parse(document.getElementById("data").textContent);
+const { models } = data;
 const ROW = 22; // height of a token in the view of lines, as in the style sheet
 const panels = [];
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== false && value !== undefined) element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children);
-  return element;
-}
-
-function phrase(template, values) {
-  return template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
-}
 
 function colours() {
   const style = getComputedStyle(document.documentElement);
@@ -409,22 +394,12 @@ function bars(shares) { // one per layer, from the embeddings up
     make("span", { class: "share" }, `${(100 * share).toFixed(1)}%`)]));
 }
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  document.getElementById("theme").textContent = theme === "dark" ? words.light : words.dark;
-  for (const panel of panels) panel.drawFrame();
-}
-
 async function open() {
-  document.querySelector("h1").textContent = document.title;
   const keys = document.getElementById("keys");
   keys.textContent = words.keys;
   keys.hidden = !models.some((model) => model.frames.some((frame) => frame.parts.length));
   await Promise.all(models.flatMap((model) => model.frames.flatMap((frame) => frame.parts.map(unpack))));
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  setTheme(dark.matches ? "dark" : "light");
-  dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
-  document.getElementById("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+  followTheme(() => { for (const panel of panels) panel.drawFrame(); });
   const main = document.querySelector("main");
   main.classList.toggle("two", models.length > 1);
   for (const model of models) {

@@ -23,11 +23,16 @@ def page(models: Sequence[Sequence[Attended]]) -> str:
         "words": words(),
         "models": [model_data(name, frames) for name, frames in zip(names, models, strict=True)],
     }
+    return whole(tr("Attention of {names}", names=tr(" and ").join(names)), ("page.css",), "page.js", data)
+
+
+def whole(title: str, styles: Sequence[str], script: str, data: dict[str, Any]) -> str:
+    """A page with everything inside; its data have the `words` that it says."""
     parts = {
         "language": "zh-CN" if language() == "zh" else "en",
-        "title": html.escape(tr("Attention of {names}", names=tr(" and ").join(names))),
-        "style": (FOLDER / "page.css").read_text(encoding="utf-8"),
-        "script": (FOLDER / "page.js").read_text(encoding="utf-8"),
+        "title": html.escape(title),
+        "style": "".join((FOLDER / name).read_text(encoding="utf-8") for name in styles),
+        "script": "".join((FOLDER / name).read_text(encoding="utf-8") for name in ("parts.js", script)),
         "data": json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
     text = (FOLDER / "page.html").read_text(encoding="utf-8")

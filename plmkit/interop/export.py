@@ -73,7 +73,7 @@ def export(model: Path, folder: Path, format: str, screen: Screen) -> dict[str, 
                 model=model,
             )
         )
-    tasks, weights, ngrams = apart(parts.tasks, parts.weights)
+    tasks, weights, ngrams = apart(*in_weights(parts.tasks, parts.weights))
     family = family_of(parts.architecture, parts.model_type)
     task, parts = exported_task(replace(parts, tasks=tasks, weights=weights), family)
     nets = family.networks(parts.architecture, parts.weights, parts.tokenizer.vocabulary)
@@ -173,6 +173,15 @@ def without_heads(parts: Parts) -> dict[str, Tensor]:
     """The weights without those of the heads of tasks."""
     heads = tuple(f"heads.{task.name}." for task in parts.tasks)
     return {name: weight for name, weight in parts.weights.items() if not name.startswith(heads)}
+
+
+def in_weights(tasks: Sequence[Task], weights: dict[str, Tensor]) -> tuple[tuple[Task, ...], dict[str, Tensor]]:
+    """The tasks and their weights, with what training determined besides weights in these."""
+    made: tuple[Task, ...] = ()
+    for task in tasks:
+        task, weights = task.in_weights(weights)
+        made = (*made, task)
+    return made, weights
 
 
 def exported_task(parts: Parts, family: Family) -> tuple[Task | None, Parts]:

@@ -14,12 +14,17 @@ from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import listed
 from plmkit.data.reading.columns import Say, ignore
 from plmkit.language import comma, message, tr
+from plmkit.tasks.choice_task import ChoiceTask, wrong_answers
 from plmkit.tasks.class_weights import WeighedTask
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row
 from plmkit.tasks.heads import ClassHead, NumberHead, RowHead, SigmoidNumberHead
 from plmkit.tasks.long_texts import WindowedTask
 from plmkit.tasks.ngrams import LinearModel
 from plmkit.tasks.remarks import remark_labels
+from plmkit.tasks.report.calibration import agreement
+from plmkit.tasks.report.classes import class_intervals, class_table, confusions
+from plmkit.tasks.report.numbers import number_intervals
+from plmkit.tasks.report.report import Mistake, Mistakes, Report
 from plmkit.tasks.rows import check_classes, check_trainable, classes_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores
 
@@ -27,7 +32,7 @@ LISTED = 6  # classes that are listed one by one
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassTask(WeighedTask):
+class ClassTask(WeighedTask, ChoiceTask):
     """A task whose answer is one of the classes of the training rows."""
 
     problem: ClassVar[str | None] = "classification"
@@ -39,15 +44,31 @@ class ClassTask(WeighedTask):
         return ClassHead(outputs=len(self.classes), **self.class_settings(architecture, dropout))
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
-        return [most_probable(self.classes, row) for row in answers.softmax(-1).tolist()]
+        return [most_probable(self.classes, row) for row in self.probabilities(answers)]
 
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         """Scores of classes, with the confusion matrix."""
-        numbers = {name: number for number, name in enumerate(self.classes)}
-        predicted = [numbers[str(prediction.label)] for prediction in predictions]
-        gold = [numbers[str(row.label)] for row in rows]
+        predicted, gold = self.numbered(predictions, rows)
         scores: dict[str, Any] = class_scores(predicted, gold, self.classes)
         return {**scores, "rows": len(rows), "confusion": confusion(predicted, gold, self.classes)}
+
+    def numbered(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> tuple[list[int], list[int]]:
+        """The predicted classes and those of the rows as numbers."""
+        numbers = {name: number for number, name in enumerate(self.classes)}
+        return [numbers[str(found.label)] for found in predictions], [numbers[str(row.label)] for row in rows]
+
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        scores, (predicted, gold) = self.score(predictions, rows), self.numbered(predictions, rows)
+        per_class, means = class_table(predicted, gold, self.classes)
+        return Report(
+            scores=scores,
+            intervals=class_intervals(predicted, gold, len(self.classes)),
+            per_class=per_class,
+            means=means,
+            confused=confusions(scores["confusion"], self.classes),
+            calibration=self.calibrated(predictions, rows),
+            mistakes=wrong_answers(predictions, rows),
+        )
 
     def render(self, prediction: Prediction) -> dict[str, Any]:
         found = prediction.probabilities or dict.fromkeys(self.classes)
@@ -122,6 +143,16 @@ class NumberTask(WindowedTask):
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         return number_scores([float(found.label) for found in predictions], [float(row.label) for row in rows])
 
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        predicted = np.array([float(found.label) for found in predictions])
+        gold = np.array([float(row.label) for row in rows])
+        return Report(
+            scores=self.score(predictions, rows),
+            intervals=number_intervals(predicted, gold),
+            agreement=agreement(predicted, gold),
+            mistakes=largest_errors(rows, predicted, gold),
+        )
+
     def render(self, prediction: Prediction) -> dict[str, Any]:
         return {"prediction": None if prediction.label is None else round(prediction.label, 6)}
 
@@ -185,6 +216,20 @@ def counted_classes(labels: Sequence[str], rows: int) -> str:
             )
         )
     return tr("{count:,} classes: {named}", count=len(counted), named=comma().join(named))
+
+
+def largest_errors(rows: Sequence[Row], predicted: np.ndarray, gold: np.ndarray) -> Mistakes:
+    """Of numbers: every row has an error, the largest first."""
+    return Mistakes.of(
+        [
+            Mistake(
+                line=row.line, text=row.text, other=row.other, label=f"{true:.6g}", prediction=f"{found:.4g}",
+                size=abs(found - true),
+            )
+            for row, found, true in zip(rows, predicted.tolist(), gold.tolist(), strict=True)
+        ],
+        "error",
+    )  # fmt: skip
 
 
 def most_probable(names: Sequence[str], values: Sequence[float]) -> Prediction:

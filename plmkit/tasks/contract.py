@@ -22,6 +22,7 @@ from plmkit.language import comma, tr, translated
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.ngrams import LinearModel, Ngrams, Vector
+from plmkit.tasks.report.report import Report
 from plmkit.tasks.tables import open_tables
 from plmkit.terminal.labels import label
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -225,6 +226,10 @@ class Task(ABC):
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         """How good the predictions are; `best` is one of the scores."""
 
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        """The scores with their intervals, and what is behind them: classes, calibration, the hardest mistakes."""
+        return Report(scores=self.score(predictions, rows))
+
     def chosen_by(self, scores: Mapping[str, Any]) -> str:
         """The one of these scores that chooses the best epoch, where it depends on the rows."""
         return self.measure
@@ -236,6 +241,10 @@ class Task(ABC):
     def revised(self, prediction: Prediction) -> Prediction:
         """A prediction of this task before it was tuned, as it is now."""
         return prediction
+
+    def in_weights(self, weights: dict[str, Tensor]) -> tuple[Self, dict[str, Tensor]]:
+        """The same predictions by the weights of the network alone, as far as these can give them."""
+        return self, weights
 
     def render(self, prediction: Prediction) -> dict[str, Any]:
         """The columns that `plm predict` adds to a row."""

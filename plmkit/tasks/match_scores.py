@@ -52,20 +52,32 @@ def partner_scores(block: Block, texts: Sequence[str], others: Sequence[str]) ->
 
     `block` scores them in the order in which each text occurs first; other partners of a text do not count against it.
     """
+    found = np.array([rank for rank, _ in partners_of(block, texts, others)])
+    return {**{name: float(np.mean(values)) for name, values in pair_scores(found).items()},
+            "rows": len(texts), "texts": len(set(others))}  # fmt: skip
+
+
+def pair_scores(ranks: np.ndarray) -> dict[str, np.ndarray]:
+    """Every score of each pair, by the rank of its second text."""
+    return {"mrr": 1 / ranks, **{f"recall_at_{k}": ranks <= k for k in DEPTHS}}
+
+
+def partners_of(block: Block, texts: Sequence[str], others: Sequence[str]) -> list[tuple[int, str]]:
+    """For each pair the rank of its second text, and the best of those that are no partner of the first one."""
     firsts, seconds = list(dict.fromkeys(texts)), list(dict.fromkeys(others))
     queries, places = numbers_of(texts, firsts), numbers_of(others, seconds)
     partners: list[list[int]] = [[] for _ in firsts]
     for query, place in zip(queries, places, strict=True):
         partners[query].append(place)
-    ranks: list[int] = []
+    found: dict[tuple[int, int], tuple[int, str]] = {}
     for start in range(0, len(firsts), BLOCK):
         scores = block(slice(start, start + BLOCK))
-        for row, mine in zip(scores, partners[start : start + BLOCK], strict=True):
-            against = np.delete(row, mine)
-            ranks += [1 + int((against >= row[place]).sum()) for place in mine]
-    found = np.array(ranks)
-    recall = {f"recall_at_{k}": float(np.mean(found <= k)) for k in DEPTHS}
-    return {"mrr": float(np.mean(1 / found)), **recall, "rows": len(texts), "texts": len(seconds)}
+        for query, (row, mine) in enumerate(zip(scores, partners[start : start + BLOCK], strict=True), start):
+            against = row.copy()
+            against[mine] = -np.inf
+            nearest = seconds[int(against.argmax())]
+            found |= {(query, place): (1 + int((against >= row[place]).sum()), nearest) for place in mine}
+    return [found[pair] for pair in zip(queries, places, strict=True)]
 
 
 def numbers_of(texts: Sequence[str], unique: Sequence[str]) -> list[int]:

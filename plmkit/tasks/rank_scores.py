@@ -15,15 +15,21 @@ def rank_scores(scores: Sequence[np.ndarray], relevance: Sequence[np.ndarray]) -
 
     Of candidates with equal scores, those that are not relevant come first, so that the order of a file helps nobody.
     """
+    found = query_scores(scores, relevance)
+    queries = len(found["map"])
+    means = {name: mean(values) for name, values in found.items()}
+    return {**means, "queries": queries, "without_relevant": len(scores) - queries}
+
+
+def query_scores(scores: Sequence[np.ndarray], relevance: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """Every score of each query that has a relevant candidate."""
     kept = [(found, true) for found, true in zip(scores, relevance, strict=True) if (true > 0).any()]
     first = np.array([first_rank(found, true) for found, true in kept])
     return {
-        "map": mean([average_precision(found, true > 0) for found, true in kept]),
-        "mrr": mean(1 / first),
-        **{f"hits_at_{k}": mean(first <= k) for k in HITS},
-        f"ndcg_at_{DEPTH}": mean([ndcg(found, true) for found, true in kept]),
-        "queries": len(kept),
-        "without_relevant": len(scores) - len(kept),
+        "map": np.array([average_precision(found, true > 0) for found, true in kept]),
+        "mrr": 1 / first,
+        **{f"hits_at_{k}": first <= k for k in HITS},
+        f"ndcg_at_{DEPTH}": np.array([ndcg(found, true) for found, true in kept]),
     }
 
 

@@ -44,7 +44,7 @@ def confusion(predicted: Sequence[int], gold: Sequence[int], classes: Sequence[s
 
 
 def number_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict[str, float]:
-    """Pearson and Spearman correlation, and the mean squared error."""
+    """Pearson and Spearman correlation, the mean squared and the mean absolute error."""
     from scipy import stats
 
     assert len(predicted) == len(gold) > 0, "one prediction for each gold number"
@@ -53,6 +53,7 @@ def number_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict[str
         "pearson": _correlation(stats.pearsonr, found, true),
         "spearman": _correlation(stats.spearmanr, found, true),
         "mse": float(np.mean((found - true) ** 2)),
+        "mae": float(np.mean(np.abs(found - true))),
     }
 
 

@@ -19,8 +19,9 @@ from plmkit.inference.predicting import task_named
 from plmkit.inference.reader import Unread
 from plmkit.language import tr
 from plmkit.storage.files import new_file, reported_os_errors, write_text
-from plmkit.tasks.batches import evaluate
+from plmkit.tasks.batches import predictions_of
 from plmkit.tasks.contract import Row, Task, unknown_share
+from plmkit.tasks.report.report import Report
 from plmkit.tasks.rows import plain_rows, read_labelled, report_blank
 from plmkit.tasks.tables import input_table
 from plmkit.terminal.screen import Screen
@@ -33,21 +34,23 @@ MANY = 256  # more rows than this show a progress bar
 
 def evaluate_file(
     model: Model, file: Path, screen: Screen, columns: Columns = Columns(), task: str | None = None
-) -> dict[str, Any]:
-    """The scores of a model's task on the rows of a file."""
+) -> tuple[Report, Unread]:
+    """What a model's task reports on the rows of a file, and what of them it did not read."""
     chosen = task_named(model, task, tr("be evaluated"))
     rows = read_labelled(file, chosen, search_for(chosen, columns), screen.say).rows
     chosen.check(rows, file, screen.say)
     examples = chosen.frame(rows, model.tokenizer, chosen.length)
-    found = evaluate(model.network, chosen, examples, model.tokenizer.vocabulary, model.device)
+    model.network.eval()
+    predictions = predictions_of(model.network, chosen, examples, model.tokenizer.vocabulary, model.device)
+    report = chosen.report(predictions, rows)
     unread = Unread(
         cut=sum(made.cut > 0 for made in examples),
         texts=len(rows),
         length=chosen.length,
         unknown=unknown_share(examples, model.tokenizer.vocabulary),
     )
-    report_unread(unread, screen)
-    return {**found, "classes": list(chosen.classes)} if chosen.classes else found
+    classes = {"classes": list(chosen.classes)} if chosen.classes else {}
+    return replace(report, scores=report.scores | classes), unread
 
 
 def search_for(task: Task, columns: Columns) -> Search:

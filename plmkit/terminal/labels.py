@@ -9,8 +9,8 @@ NAMES = (
     "forward_lm", "backward_lm", "forward", "backward",
     "masked", "next", "generator", "replaced", "reward", "loss",
     # scores
-    "accuracy", "macro_f1", "micro_f1", "mcc", "pearson", "spearman", "mse", "exact", "f1", "rouge_l", "bleu", "chrf",
-    "rouge_1", "rouge_2", "pairs",
+    "accuracy", "macro_f1", "micro_f1", "mcc", "pearson", "spearman", "mse", "mae", "exact", "f1", "rouge_l",
+    "bleu", "chrf", "rouge_1", "rouge_2", "pairs",
     "precision", "recall", "strict_precision", "strict_recall", "strict_f1", "intent_accuracy", "exact_match", "words",
     "slot_precision", "slot_recall", "slot_f1", "slot_strict_precision", "slot_strict_recall", "slot_strict_f1",
     "slot_accuracy", "slot_macro_f1", "support",
@@ -18,6 +18,7 @@ NAMES = (
     "english_exact", "english_f1", "chinese_exact", "chinese_f1",
     "map", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "ndcg_at_10", "queries", "without_relevant",
     "ap", "threshold", "recall_at_1", "recall_at_10", "texts",
+    "probability", "error", "rank", "wrong", "beyond_threshold", "macro", "weighted",
     "rows", "tokens", "characters", "bytes", "unknown_share", "perplexity", "bits_per_character", "bits_per_byte",
     "dev", "test",
     # scripts of a corpus

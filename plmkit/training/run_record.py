@@ -33,6 +33,9 @@ PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: m
 DECIDING = ("layout", "column", "header", "weights", "valid_share")
 
 
+LATER = ("columns", "temperature")  # fields of a task that older versions did not keep
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunRecord(ABC):
     """The content of run.json that all kinds of runs share."""
@@ -213,9 +216,9 @@ class FinetuneRecord(RunRecord):
     def differences(self, new: Self) -> list[Difference]:
         """The machine does not change what is trained; of files, messages say whether they changed."""
         old_data, new_data = self.as_json(), new.as_json()
-        if len(self.tasks) == len(new.tasks):  # an older version did not keep columns
+        if len(self.tasks) == len(new.tasks):
             old_data["tasks"] = [
-                {**old, "columns": old.get("columns") or wanted["columns"]}
+                {**old, **{name: wanted[name] for name in LATER if name in wanted and not old.get(name)}}
                 for old, wanted in zip(self.tasks, new.tasks, strict=True)
             ]
         compared = ("model", "step", "tasks", "task", "tuning", "architecture", "files", "seed", "seeds")

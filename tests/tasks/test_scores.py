@@ -58,6 +58,7 @@ def test_number_scores_by_hand():
         "pearson": pytest.approx(5 / math.sqrt(28)),
         "spearman": pytest.approx(1.0),
         "mse": 3.0,
+        "mae": 1.0,
     }
 
 
@@ -73,8 +74,8 @@ def test_constant_predictions_have_no_correlation_and_no_warning(predicted):
 
 
 def test_constant_gold_and_a_single_row_have_no_correlation():
-    assert number_scores([1.0, 2.0], [3.0, 3.0]) == {"pearson": 0.0, "spearman": 0.0, "mse": 2.5}
-    assert number_scores([1.0], [3.0]) == {"pearson": 0.0, "spearman": 0.0, "mse": 4.0}
+    assert number_scores([1.0, 2.0], [3.0, 3.0]) == {"pearson": 0.0, "spearman": 0.0, "mse": 2.5, "mae": 1.5}
+    assert number_scores([1.0], [3.0]) == {"pearson": 0.0, "spearman": 0.0, "mse": 4.0, "mae": 2.0}
 
 
 def test_mean_and_standard_deviation_are_per_score_over_seeds():

@@ -15,7 +15,7 @@ def scores_of(kind: str, said: list, wanted: list, classes: tuple[str, ...] = ()
 @pytest.mark.parametrize("kind", ["regress", "similarity"])
 def test_numbers_are_compared_with_the_rows_own(kind):
     found = scores_of(kind, [1.0, 2.0, 6.0], [0.0, 2.0, 4.0])
-    assert found == pytest.approx({"pearson": 0.944911, "spearman": 1.0, "mse": (1 + 0 + 4) / 3}, abs=1e-6)
+    assert found == pytest.approx({"pearson": 0.944911, "spearman": 1.0, "mse": (1 + 0 + 4) / 3, "mae": 1.0}, abs=1e-6)
 
 
 def test_class_scores_have_a_confusion_matrix():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
@@ -15,16 +16,18 @@ from plmkit.errors import InputError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.language import message, tr
 from plmkit.tasks.answers import most_probable
+from plmkit.tasks.choice_task import ChoiceTask, wrong_answers
 from plmkit.tasks.contract import Baseline, Example, Prediction, Row
 from plmkit.tasks.framing import Texts
 from plmkit.tasks.heads import ChoiceHead
-from plmkit.tasks.long_texts import WindowedTask
+from plmkit.tasks.report.bootstrap import mean_intervals
+from plmkit.tasks.report.report import Report
 from plmkit.tasks.rows import choices_in, chosen_of, words_in
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choose(WindowedTask):
+class Choose(ChoiceTask):
     """A context, a question, and one of several choices, each read with them (Radford et al., 2018, 3.3)."""
 
     kind: ClassVar[str] = "choose"
@@ -81,12 +84,20 @@ class Choose(WindowedTask):
         return ChoiceHead(**self.head_settings(architecture, dropout))
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
-        probabilities = answers.softmax(-1).tolist()
+        probabilities = self.probabilities(answers)
         return [most_probable(made.row.choices, row) for made, row in zip(examples, probabilities, strict=True)]
 
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
-        right = [found.label == row.label for found, row in zip(predictions, rows, strict=True)]
+        right = are_right(predictions, rows)
         return {"accuracy": sum(right) / len(right), "rows": len(rows)}
+
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        return Report(
+            scores=self.score(predictions, rows),
+            intervals=mean_intervals({"accuracy": np.array(are_right(predictions, rows))}),
+            calibration=self.calibrated(predictions, rows),
+            mistakes=wrong_answers(predictions, rows),
+        )
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         chance = sum(1 / len(row.choices) for row in rows) / len(rows)
@@ -104,3 +115,7 @@ class Choose(WindowedTask):
     @property
     def answers(self) -> str:
         return tr("its choices")
+
+
+def are_right(predictions: Sequence[Prediction], rows: Sequence[Row]) -> list[bool]:
+    return [found.label == row.label for found, row in zip(predictions, rows, strict=True)]

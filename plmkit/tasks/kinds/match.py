@@ -17,12 +17,26 @@ from plmkit.data.reading.whole import Table
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError, SettingError
 from plmkit.language import comma, message, tr
+from plmkit.tasks.answers import largest_errors
 from plmkit.tasks.contract import Baseline, Example, Prediction, Row, learned
 from plmkit.tasks.framing import Texts
 from plmkit.tasks.heads import SEPARATOR
 from plmkit.tasks.lexical import tfidf_cosines, tfidf_vectors
 from plmkit.tasks.match_head import LOSSES, NEGATIVES, MatchHead
-from plmkit.tasks.match_scores import best_threshold, binary_scores, first_of_each, graded_scores, partner_scores
+from plmkit.tasks.match_scores import (
+    Block,
+    best_threshold,
+    binary_scores,
+    first_of_each,
+    graded_scores,
+    pair_scores,
+    partner_scores,
+    partners_of,
+)
+from plmkit.tasks.report.bootstrap import mean_intervals
+from plmkit.tasks.report.calibration import agreement
+from plmkit.tasks.report.numbers import binary_intervals, number_intervals
+from plmkit.tasks.report.report import Mistake, Mistakes, Report
 from plmkit.tasks.row_task import RowTask
 from plmkit.tasks.rows import check_trainable, read_texts, text_row
 
@@ -136,10 +150,51 @@ class Match(RowTask):
             return graded_scores(cosines, labels)
         if form == BINARY:
             return binary_scores(cosines, labels, self.threshold)
-        texts, others = [row.text for row in rows], [row.other or "" for row in rows]
-        vectors = np.stack([one.vectors for one in found if one.vectors is not None])
-        first, second = vectors[first_of_each(texts), 0], vectors[first_of_each(others), 1]
-        return partner_scores(lambda some: first[some] @ second.T, texts, others)
+        return partner_scores(block_of(found, rows), *texts_of(rows))
+
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        found, labels, form = [one for one in predictions if isinstance(one, Matched)], labels_of(rows), form_of(rows)
+        scores, cosines = self.score(predictions, rows), np.array([one.cosine for one in found])
+        if form == PAIRS:
+            partners = partners_of(block_of(found, rows), *texts_of(rows))
+            ranks = np.array([rank for rank, _ in partners])
+            return Report(
+                scores=scores,
+                intervals=mean_intervals(pair_scores(ranks)),
+                mistakes=Mistakes.of(
+                    [
+                        Mistake(line=row.line, text=row.text, label=row.other or "", prediction=nearest, size=rank)
+                        for row, (rank, nearest) in zip(rows, partners, strict=True)
+                        if rank > 1
+                    ],
+                    "rank",
+                ),
+            )
+        if form == BINARY:
+            apart = np.abs(cosines - self.threshold)
+            wrong = np.flatnonzero((cosines >= self.threshold) != (labels > 0)).tolist()
+            mistakes = [
+                Mistake(
+                    line=rows[number].line, text=rows[number].text, other=rows[number].other,
+                    label=f"{labels[number]:g}", prediction=f"{1 - labels[number]:g} ({cosines[number]:.3f})",
+                    size=float(apart[number]),
+                )
+                for number in wrong
+            ]  # fmt: skip
+            return Report(
+                scores=scores,
+                intervals=binary_intervals(cosines, labels, self.threshold),
+                agreement=agreement(cosines, labels),
+                mistakes=Mistakes.of(mistakes, "beyond_threshold"),
+            )
+        meant = self.lowest + cosines * (self.highest - self.lowest)
+        every = number_intervals(cosines, labels)
+        return Report(
+            scores=scores,
+            intervals={name: interval for name, interval in every.items() if name in scores},
+            agreement=agreement(meant, labels),
+            mistakes=largest_errors(rows, meant, labels),
+        )
 
     def chosen_by(self, scores: Mapping[str, Any]) -> str:
         return next(name for name in ("mrr", "ap", "spearman") if name in scores)
@@ -181,7 +236,7 @@ class Match(RowTask):
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         """The cosine of the words that two texts share."""
-        texts, others, form = [row.text for row in rows], [row.other or "" for row in rows], form_of(rows)
+        (texts, others), form = texts_of(rows), form_of(rows)
         if form == PAIRS:
             first, second = tfidf_vectors(list(dict.fromkeys(texts)), list(dict.fromkeys(others)))
             scores = partner_scores(lambda some: (first[some] @ second.T).toarray(), texts, others)
@@ -224,6 +279,19 @@ def number(row: Row, path: Path) -> float | None:
 
 def labels_of(rows: Sequence[Row]) -> np.ndarray:
     return np.array([float(row.label) for row in rows])
+
+
+def texts_of(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """The first texts, and the second ones."""
+    return [row.text for row in rows], [row.other or "" for row in rows]
+
+
+def block_of(found: Sequence[Matched], rows: Sequence[Row]) -> Block:
+    """The cosines of some first texts with all second ones, each text once."""
+    texts, others = texts_of(rows)
+    vectors = np.stack([one.vectors for one in found if one.vectors is not None])
+    first, second = vectors[first_of_each(texts), 0], vectors[first_of_each(others), 1]
+    return lambda some: first[some] @ second.T
 
 
 def form_of(rows: Sequence[Row]) -> str:

@@ -27,6 +27,9 @@ from plmkit.tasks.answering.windows import Windows, windows_of
 from plmkit.tasks.contract import TOKEN, Baseline, Example, Prediction, Row, Task, learned
 from plmkit.tasks.framing import place_in
 from plmkit.tasks.heads import TaskHead
+from plmkit.tasks.report.bootstrap import mean_intervals
+from plmkit.tasks.report.calibration import Calibration, reliability
+from plmkit.tasks.report.report import Mistake, Mistakes, Report
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 LANGUAGES = {"english": False, "chinese": True}  # scored by SQuAD's script and by CMRC's
@@ -149,22 +152,40 @@ class QA(Task):
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         """Exact match and F1: of all questions, with and without an answer, and by language if there are two."""
         questions = questions_of(rows)
-        open_ended = not all(row.answerable for row in questions)
-        judged = [
-            judge(str(found.label or ""), row, open_ended=open_ended)
-            for found, row in zip(predictions, questions, strict=True)
-        ]
-        scores: dict[str, Any] = means("", judged)
-        if open_ended:
-            for name, wanted in (("answerable", True), ("unanswerable", False)):
-                scores |= means(f"{name}_", [one for one in judged if one.answerable == wanted])
+        judged = judged_all(predictions, questions)
+        scores: dict[str, Any] = {}
+        for prefix, counted in parts_of(questions).items():
+            scores |= means(prefix, [one for one, counts in zip(judged, counted, strict=True) if counts])
+        if not all(row.answerable for row in questions):
             scores |= self.best_scores(predictions, questions)
-        chinese = [is_chinese(row.text) for row in questions]
-        if len(set(chinese)) == 2:
-            for name, wanted in LANGUAGES.items():
-                own = [one for one, language in zip(judged, chinese, strict=True) if language == wanted]
-                scores |= means(f"{name}_", own)
         return {**scores, "rows": len(rows)}
+
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        """By question; a mistake is an answer that no reference answer equals, the most confident first."""
+        questions = questions_of(rows)
+        judged = judged_all(predictions, questions)
+        exact, f1 = (np.array([vars(one)[name] for one in judged]) for name in ("exact", "f1"))
+        columns = {
+            f"{prefix}{name}": np.where(counted, values, np.nan)
+            for prefix, counted in parts_of(questions).items()
+            for name, values in (("exact", exact), ("f1", f1))
+        }
+        confidence = [found.probability for found in predictions if found.probability is not None]
+        whole = len(confidence) == len(rows)
+        mistakes = [
+            Mistake(
+                line=row.line, text=row.text, other=row.other, label=" | ".join(dict.fromkeys(row.answers)),
+                prediction=str(found.label or ""), size=found.probability,
+            )
+            for found, row, right in zip(predictions, questions, exact, strict=True)
+            if not right
+        ]  # fmt: skip
+        return Report(
+            scores=self.score(predictions, rows),
+            intervals=mean_intervals(columns),
+            calibration=Calibration(scaled=reliability(np.array(confidence), exact)) if whole else None,
+            mistakes=Mistakes.of(mistakes),
+        )
 
     def best_scores(self, predictions: Sequence[Prediction], questions: Sequence[Question]) -> dict[str, float]:
         """The threshold in use, and what the best threshold for these very questions would give."""
@@ -218,6 +239,26 @@ class QA(Task):
 
 def questions_of(rows: Sequence[Row]) -> list[Question]:
     return [row for row in rows if isinstance(row, Question)]
+
+
+def parts_of(questions: Sequence[Question]) -> dict[str, np.ndarray]:
+    """The questions that are scored by themselves, by the prefix of their scores: all, and parts that differ."""
+    answerable = np.array([row.answerable for row in questions])
+    chinese = np.array([is_chinese(row.text) for row in questions])
+    parts = {"": np.ones(len(questions), dtype=bool)}
+    if not answerable.all():
+        parts |= {"answerable_": answerable, "unanswerable_": ~answerable}
+    if chinese.any() and not chinese.all():
+        parts |= {f"{name}_": chinese == wanted for name, wanted in LANGUAGES.items()}
+    return {prefix: counted for prefix, counted in parts.items() if counted.any()}
+
+
+def judged_all(predictions: Sequence[Prediction], questions: Sequence[Question]) -> list[Judged]:
+    open_ended = not all(row.answerable for row in questions)
+    return [
+        judge(str(found.label or ""), row, open_ended=open_ended)
+        for found, row in zip(predictions, questions, strict=True)
+    ]
 
 
 def best_of(predictions: Sequence[Prediction], questions: Sequence[Question], measure: str) -> tuple[float, float]:

@@ -24,7 +24,9 @@ from plmkit.tasks.rank_blocks import is_contiguous, whole_queries
 from plmkit.tasks.rank_head import LOSSES, RankHead, rank_head
 from plmkit.tasks.rank_lists import lists_of
 from plmkit.tasks.rank_rows import candidates_in, grouped_rows, is_listed, listed_rows, query_in
-from plmkit.tasks.rank_scores import mean, random_average_precision, rank_scores
+from plmkit.tasks.rank_scores import first_rank, mean, query_scores, random_average_precision, rank_scores
+from plmkit.tasks.report.bootstrap import mean_intervals
+from plmkit.tasks.report.report import Mistake, Mistakes, Report
 from plmkit.tasks.row_task import RowTask
 
 LISTS = 12  # key of the random numbers for the lists of an epoch
@@ -147,8 +149,25 @@ class Rank(RowTask):
         return [Ranking(label=best, scores=tuple(scores.tolist()), ranks=tuple(ranks.tolist()))]
 
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
-        found = [np.array(one.scores) for one in predictions if isinstance(one, Ranking)]
-        return rank_scores(found, [np.array(row.label) for row in rows])
+        return rank_scores(*arrays_of(predictions, rows))
+
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        """By query; a mistake is a query whose first candidate is not relevant, the lowest right answer first."""
+        found, relevance = arrays_of(predictions, rows)
+        mistakes = [
+            Mistake(
+                line=row.line, text=row.text, label=row.choices[best], prediction=row.choices[int(scores.argmax())],
+                size=float(rank),
+            )
+            for row, scores, true in zip(rows, found, relevance, strict=True)
+            if (true > 0).any() and (rank := first_rank(scores, true)) > 1
+            for best in [int(np.where(true > 0, scores, -np.inf).argmax())]
+        ]  # fmt: skip
+        return Report(
+            scores=rank_scores(found, relevance),
+            intervals=mean_intervals(query_scores(found, relevance)),
+            mistakes=Mistakes.of(mistakes, "rank"),
+        )
 
     def render(self, prediction: Prediction) -> dict[str, Any]:
         if isinstance(prediction, Ranking):
@@ -232,3 +251,9 @@ class Rank(RowTask):
     @property
     def answers(self) -> str:
         return tr("the order of its candidates")
+
+
+def arrays_of(predictions: Sequence[Prediction], rows: Sequence[Row]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The scores and the relevance of the candidates of each query."""
+    scores = [np.array(one.scores) for one in predictions if isinstance(one, Ranking)]
+    return scores, [np.array(row.label) for row in rows]

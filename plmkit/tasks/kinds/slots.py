@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,8 +20,12 @@ from plmkit.language import message, several, tr
 from plmkit.tasks.contract import SEQUENCE, TOKEN, Example, Prediction, Row, learned
 from plmkit.tasks.heads import ClassHead, TaskHead
 from plmkit.tasks.kinds.tag import Tag
+from plmkit.tasks.report.bootstrap import mean_intervals
+from plmkit.tasks.report.calibration import Calibration, reliability
+from plmkit.tasks.report.report import Mistake, Mistakes, Report
 from plmkit.tasks.tagging.checking import in_scheme
 from plmkit.tasks.tagging.heads import SlotsHead
+from plmkit.tasks.tagging.mistakes import wrong_sentences
 from plmkit.tasks.tagging.predictions import SlotsPrediction, rendered
 from plmkit.tasks.tagging.rows import WordRow, word_rows
 
@@ -74,13 +79,23 @@ class Slots(Tag):
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         """Intents, slots, and the share of utterances whose intent and tags are all right."""
         scores = super().score(predictions, rows)
-        right = [
-            cast(SlotsPrediction, one).intent == intent_of(row) for one, row in zip(predictions, rows, strict=True)
-        ]
-        whole = [good and one.label == row.label for good, one, row in zip(right, predictions, rows, strict=True)]
+        whole = {name: float(values.mean()) for name, values in judged(predictions, rows).items()}
         slots = {f"slot_{name}": value for name, value in scores.items() if isinstance(value, float)}
         others = {name: value for name, value in scores.items() if not isinstance(value, float)}
-        return {"intent_accuracy": sum(right) / len(right), **slots, "exact_match": sum(whole) / len(whole), **others}
+        return {"intent_accuracy": whole["intent_accuracy"], **slots, "exact_match": whole["exact_match"], **others}
+
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        """By utterance; a mistake is one whose intent or slots are wrong."""
+        of_slots, right = super().report(predictions, rows), judged(predictions, rows)
+        slots = {f"slot_{name}": interval for name, interval in of_slots.intervals.items()}
+        confidence = np.array([found.probability for found in predictions])
+        return replace(
+            of_slots,
+            scores=self.score(predictions, rows),
+            intervals=mean_intervals(right) | slots,
+            calibration=Calibration(scaled=reliability(confidence, right["intent_accuracy"])),
+            mistakes=Mistakes.of(wrong_utterances(predictions, rows, self.scheme), "wrong"),
+        )
 
     @property
     def measure(self) -> str:
@@ -140,6 +155,27 @@ class Slots(Tag):
     @property
     def answers(self) -> str:
         return tr("an intent ({intents}) and {tags}", intents=listed(self.intents), tags=super().answers)
+
+
+def judged(predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, np.ndarray]:
+    """Whether each intent is right, and whether intent and tags are all right."""
+    intents = [cast(SlotsPrediction, one).intent == intent_of(row) for one, row in zip(predictions, rows, strict=True)]
+    tags = [one.label == row.label for one, row in zip(predictions, rows, strict=True)]
+    return {"intent_accuracy": np.array(intents), "exact_match": np.array(intents) & np.array(tags)}
+
+
+def wrong_utterances(predictions: Sequence[Prediction], rows: Sequence[Row], scheme: str) -> list[Mistake]:
+    """A wrong intent counts as one more mistake than the slots have."""
+    slots = {one.line: one for one in wrong_sentences(predictions, rows, scheme)}
+    found = []
+    for prediction, row in zip(predictions, rows, strict=True):
+        said, true, own = cast(SlotsPrediction, prediction).intent or "", intent_of(row), slots.get(row.line)
+        if own or said != true:
+            label, predicted = (" · ".join(filter(None, pair)) for pair in
+                                ((true, own.label if own else ""), (said, own.prediction if own else "")))  # fmt: skip
+            size = (own.size or 0.0 if own else 0.0) + (said != true)
+            found.append(Mistake(line=row.line, text=row.text, label=label, prediction=predicted, size=size))
+    return found
 
 
 def intent_of(row: Row) -> str:

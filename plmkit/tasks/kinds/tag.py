@@ -20,10 +20,14 @@ from plmkit.language import comma, message, tr
 from plmkit.tasks.answers import LISTED
 from plmkit.tasks.contract import TOKEN, Baseline, Example, Prediction, Row, Task, learned
 from plmkit.tasks.heads import TaskHead
+from plmkit.tasks.report.classes import table_of
+from plmkit.tasks.report.report import Mistakes, Report
+from plmkit.tasks.report.tags import tag_intervals
 from plmkit.tasks.tagging.checking import check_tags, in_scheme
 from plmkit.tasks.tagging.cutting import MARKS, WORDS, units_of
 from plmkit.tasks.tagging.framing import framed
 from plmkit.tasks.tagging.heads import CrfHead, TagHead
+from plmkit.tasks.tagging.mistakes import wrong_sentences
 from plmkit.tasks.tagging.predictions import TagPrediction, conll, prediction_of, rendered
 from plmkit.tasks.tagging.rows import WordRow, given_row, word_rows
 from plmkit.tasks.tagging.schemes import (
@@ -130,6 +134,18 @@ class Tag(Task):
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         scores = tag_scores([found.label for found in predictions], [row.label for row in rows], self.scheme)
         return {**scores, "rows": len(rows)}
+
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        """By sentence; a mistake is a sentence with wrong spans, or wrong tags where these mark none."""
+        scores = Tag.score(self, predictions, rows)
+        per_class, means = table_of(scores["types"])
+        return Report(
+            scores=scores,
+            intervals=tag_intervals([found.label for found in predictions], [row.label for row in rows], self.scheme),
+            per_class=per_class,
+            means=means,
+            mistakes=Mistakes.of(wrong_sentences(predictions, rows, self.scheme), "wrong"),
+        )
 
     @property
     def measure(self) -> str:

@@ -46,6 +46,15 @@ def entity_scores(predicted: Tags, gold: Tags, scheme: str) -> dict[str, Any]:
     return {**found, "types": rows}
 
 
+def strict_spans(sentences: Tags, scheme: str) -> list[list[Any]]:
+    """The spans of each sentence in seqeval's strict mode."""
+    from seqeval.scheme import IOB2, IOBES, Entities
+
+    marked = [[*tags] if any(tag != OUTSIDE for tag in tags) else [] for tags in sentences]  # the rest takes time
+    spans: list[list[Any]] = Entities(marked, IOBES if scheme == BIOES else IOB2).entities
+    return spans
+
+
 def macro(pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
     rows = plain_types(pairs)
     return {"macro_f1": sum(row["f1"] for row in rows) / max(1, len(rows))}

@@ -1,0 +1,1 @@
+"""What `plm evaluate` reports besides scores: intervals, classes, calibration and mistakes."""
