@@ -2,6 +2,8 @@
 
 import json
 from collections import Counter
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +26,20 @@ def texts(labels: dict[str, int]) -> list[Row]:
     return [Row(text=f"{name} {place}", label=name, line=line) for line, (place, name) in enumerate(order, start=2)]
 
 
+def written(path: Path, count: int) -> Path:
+    """A file of different texts, of two labels."""
+    lines = [f"the {'cat' if number % 2 else 'dog'} sees {number} birds\t{number % 2}" for number in range(count)]
+    path.write_text("\n".join(["text\tlabel", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def learned(rows: list[Row]) -> Classify:
+    return Classify().learn(rows, Path("rows.tsv"))
+
+
 def test_a_tenth_of_the_rows_of_each_label_is_held_out():
     rows = texts({"bad": 300, "good": 200, "odd": 100})
-    kept, dev = split(rows, Classify(), 0.1)
+    kept, dev = split(rows, learned(rows), 0.1)
     assert Counter(row.label for row in dev) == {"bad": 30, "good": 20, "odd": 10}
     assert sorted([*kept, *dev], key=lambda row: row.line) == rows
     assert kept == [row for row in rows if row in kept]  # in the order of the file
@@ -34,21 +47,21 @@ def test_a_tenth_of_the_rows_of_each_label_is_held_out():
 
 def test_the_same_rows_are_held_out_every_time_and_they_are_random():
     rows = texts({"a": 100, "b": 100})
-    (_, first), (_, second) = split(rows, Classify(), 0.1), split(rows, Classify(), 0.1)
+    (_, first), (_, second) = split(rows, learned(rows), 0.1), split(rows, learned(rows), 0.1)
     assert first == second
-    gaps = {after.line - before.line for before, after in zip(first, first[1:], strict=False)}
+    gaps = {after.line - before.line for before, after in pairwise(first)}
     assert len(gaps) > 5  # not every tenth row
 
 
 def test_a_label_of_one_row_stays_in_train():
     rows = texts({"a": 100, "b": 60, "rare": 1, "single": 1})
-    kept, _ = split(rows, Classify(), 0.5)
+    kept, _ = split(rows, learned(rows), 0.5)
     assert {row.label for row in kept} == {"a", "b", "rare", "single"}
 
 
 def test_equal_texts_are_never_on_both_sides():
     rows = [Row(text=f"text {number % 40}", label="ab"[number % 2], line=number) for number in range(400)]
-    kept, dev = split(rows, Classify(), 0.2)
+    kept, dev = split(rows, learned(rows), 0.2)
     assert not {row.text for row in kept} & {row.text for row in dev}
     assert len(dev) == 80
 
@@ -87,8 +100,8 @@ def test_rows_that_leave_nothing_to_train_on_are_not_split():
     assert split([*rows, Row(text="the one", choices=candidates, label=(1.0, 0.0), line=60)], Rank(), 0.1) is None
 
 
-def test_without_dev_a_share_of_train_is_held_out_and_said_in_one_line(pretrained, labelled, tmp_path, plm):
-    train = labelled(tmp_path / "train.tsv", 100, 5)
+def test_without_dev_a_share_of_train_is_held_out_and_said_in_one_line(pretrained, tmp_path, plm):
+    train = written(tmp_path / "train.tsv", 100)
     ran = plm("finetune", pretrained, "--task", "classify", "--train", train, "--out", tmp_path / "out", *QUICK)
     assert ran.code == 0, ran.err
     assert ran.err.count(
@@ -101,10 +114,10 @@ def test_without_dev_a_share_of_train_is_held_out_and_said_in_one_line(pretraine
     assert json.loads((tmp_path / "out" / "run.json").read_text())["task"]["dev_share"] == 0.1
 
 
-def test_nothing_is_held_out_of_a_few_rows_or_if_so_set(pretrained, rows_file, labelled, tmp_path, plm):
+def test_nothing_is_held_out_of_a_few_rows_or_if_so_set(pretrained, rows_file, tmp_path, plm):
     few = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "few", *QUICK)
     assert f"{rows_file}: 48 rows are too few to hold out some as dev, so the last epoch is kept." in few.err
-    train = labelled(tmp_path / "train.tsv", 100, 5)
+    train = written(tmp_path / "train.tsv", 100)
     ran = plm("finetune", pretrained, "--task", "classify", "--train", train, "--out", tmp_path / "all", *QUICK,
               "--set", "task.dev_share=0")  # fmt: skip
     assert "held out" not in ran.err
@@ -112,17 +125,16 @@ def test_nothing_is_held_out_of_a_few_rows_or_if_so_set(pretrained, rows_file, l
         assert "dev" not in json.loads((tmp_path / name / "scores.json").read_text())
 
 
-def test_each_of_several_tasks_without_dev_has_its_own_share_held_out(pretrained, labelled, rows_file, tmp_path, plm):
-    labelled(tmp_path / "one.tsv", 100, 5)
-    labelled(tmp_path / "two.tsv", 60, 6)
+def test_each_of_several_tasks_without_dev_has_its_own_share_held_out(pretrained, tmp_path, plm):
+    written(tmp_path / "one.tsv", 100)
+    written(tmp_path / "two.tsv", 60)
     (tmp_path / "tasks.toml").write_text(
-        '[one]\nkind = "classify"\ntrain = "one.tsv"\n'
-        f'[two]\nkind = "classify"\ntrain = "two.tsv"\ndev = "{rows_file}"\n'
+        '[one]\nkind = "classify"\ntrain = "one.tsv"\n[two]\nkind = "classify"\ntrain = "two.tsv"\ndev = "one.tsv"\n'
     )
     ran = plm("finetune", pretrained, "--tasks", tmp_path / "tasks.toml", "--out", tmp_path / "out", *QUICK)
     assert ran.code == 0, ran.err
     dev = json.loads((tmp_path / "out" / "scores.json").read_text())["dev"]
-    assert (dev["one.rows"], dev["two.rows"]) == (10, 48)
+    assert (dev["one.rows"], dev["two.rows"]) == (10, 100)
     assert ran.err.count("held out") == 1
 
 

@@ -13,7 +13,18 @@ from safetensors.torch import load_file
 from plmkit.tasks import seed_run, seed_saves
 from plmkit.training.watch import read_metrics
 
-SETTINGS = ("--epochs", "3", "--set", "run.threads=1", "--set", "task.batch=16", "--set", "run.log_steps=1")
+SETTINGS = (
+    "--epochs",
+    "3",
+    "--set",
+    "run.dtype=float32",
+    "--set",
+    "run.threads=1",
+    "--set",
+    "task.batch=16",
+    "--set",
+    "run.log_steps=1",
+)
 KILLED = """
 import os, signal, sys
 from plmkit.cli import main
