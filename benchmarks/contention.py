@@ -126,7 +126,7 @@ def make_finetuning(options: Options, text: Path, number: int) -> Callable[[], f
     train = options.folder / f"contention-{number}.tsv"
     lines = [" ".join(words[WORDS * row : WORDS * (row + 1)]) + f"\t{'ab'[row % 2]}" for row in range(rows)]
     train.write_text("\n".join(["text\tlabel", *lines]) + "\n", encoding="utf-8")
-    settings = TaskSettings(epochs=1, length=64)
+    settings = TaskSettings(epochs=1, length=64, dev_share=0)
     turn = iter(range(1_000_000))
 
     def one_turn() -> float:

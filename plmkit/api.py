@@ -17,7 +17,7 @@ from plmkit.inference.model import Model
 from plmkit.language import tr
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Task
-from plmkit.tasks.finetune import FinetuneRequest
+from plmkit.tasks.finetune import FinetuneRequest, Searching
 from plmkit.tasks.finetune import finetune as run_finetuning
 from plmkit.tasks.settings import settle_task
 from plmkit.tasks.task_list import given_tasks
@@ -119,6 +119,8 @@ def finetune(
     columns: Columns = Columns(),
     seed: int = 0,
     seeds: int = 1,
+    search: bool = False,
+    minutes: float | None = None,
     quiet: bool = False,
 ) -> Model:
     """Fine-tune a model on labelled rows and return the fine-tuned model.
@@ -136,13 +138,15 @@ def finetune(
         train: A table of labelled rows.
         out: The new run folder; it also holds scores.json.
         tasks: In place of `task` and `train`, a TOML file that names several tasks to train on together.
-        dev: Rows that select the best epoch. Default: keep the last epoch.
+        dev: Rows that select the best epoch. Default: a tenth of the training rows, held out.
         test: Rows that are scored once, at the end.
         epochs: Number of epochs. Default: 3, or what the model's paper used.
         settings: Settings of `task` and `run` by their dotted names, as `--set` takes them.
         columns: The columns of text and label, if they have unusual names.
         seed: Random seed of row order, initial head and dropout.
         seeds: Number of seeds to train; the best on dev is kept.
+        search: Try a small grid of learning rates, epochs and lengths, and keep the best on dev.
+        minutes: Time for the search; what would take longer is not tried. Default: try everything.
         quiet: Print warnings only.
     """
     number(seed, "seed", whole=True)
@@ -155,8 +159,9 @@ def finetune(
     )  # fmt: skip
     chosen, machine = settle_task(left, None if epochs is None else number(epochs, "epochs"))
     request = FinetuneRequest.of(
-        given, model=Path(model), out=Path(out), settings=chosen, machine=machine, seed=seed, seeds=seeds
-    )
+        given, model=Path(model), out=Path(out), settings=chosen, machine=machine, seed=seed, seeds=seeds,
+        search=Searching.given(search, None if minutes is None else number(minutes, "minutes")),
+    )  # fmt: skip
     run_finetuning(request, Screen(quiet=quiet))
     return load(out)
 

@@ -37,7 +37,7 @@ def smaller(command: list[str]) -> list[str]:
     out: list[str] = []
     words = iter(command)
     for word in words:
-        if word in SMALLER:
+        if word in SMALLER and not (word == "--minutes" and "--search" in command):
             next(words)
             out += SMALLER[word]
         else:

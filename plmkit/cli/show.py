@@ -167,8 +167,24 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
     console.print(f"  tensorboard --logdir {out}", markup=False)
 
 
+def searched(found: dict[str, Any]) -> None:
+    """A table of the trials of `--search`."""
+    states = {"diverged": tr("diverged"), "untried": tr("not started")}
+    scored = f"{label('dev')} {label(found['measure'])}"
+    names = ("", tr("learning rate"), tr("epochs"), tr("length"), scored)
+    table = Table(*names, tr("minutes"), box=None)
+    for number, one in enumerate(found["trials"], start=1):
+        score = states[one["state"]] if one["score"] is None else f"{one['score']:.4f}"
+        best = tr("best") if number == found["best"] else str(number)
+        minutes = f"{one['seconds'] / 60:.1f}" if one["seconds"] else ""
+        table.add_row(best, f"{one['learning_rate']:.2g}", f"{one['epochs']:g}", str(one["length"]), score, minutes)
+    console.print(table)
+
+
 def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     result = record.result
+    if "search" in result:
+        searched(result["search"])
     many = len(result["seeds"]) > 1
     table = Table("", *([tr("mean"), tr("std"), tr("lowest"), tr("highest")] if many else [tr("score")]), box=None)
     for part, scores in result["over_seeds"].items():
@@ -210,6 +226,8 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     if "dev" in result:
         epochs = record.task["epochs"]
         chosen.append(tr("Best on dev: epoch {epoch:g} of {epochs:g}.", epoch=result["epoch"], epochs=epochs))
+    if "stopped" in result:
+        chosen.append(tr("Stopped after epoch {epoch:g}.", epoch=result["stopped"]))
     if record.seconds is not None:
         chosen.append(tr("{minutes:.1f} minutes in total.", minutes=record.seconds / 60))
     if hints:
@@ -239,6 +257,11 @@ def doubts(result: dict[str, Any]) -> Iterator[str]:
     """Warnings about scores that mean little."""
     if not result["over_seeds"]:
         yield tr("Without --dev or --test nothing was measured: `plm evaluate` scores the model on unseen rows.")
+    if "search" in result and "test" not in result:
+        yield tr(
+            "The dev score is that of the best of several trials, so it is somewhat too good: --test FILE or "
+            "`plm evaluate` scores the model on unseen rows."
+        )
     for place, baseline in result.get("baseline", {}).items():
         part, stem = placed(place)
         found = result["over_seeds"][part][stem + baseline["measure"]]["mean"]

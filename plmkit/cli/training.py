@@ -163,6 +163,7 @@ def word_vectors(
     epilog=examples(
         "plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
         "plm finetune runs/mine --tasks tasks.toml --out runs/many",
+        "plm finetune runs/mine --task classify --train train.tsv --out runs/best --search --minutes 20",
         "plm finetune runs/mine --task pair --train pairs.tsv --out runs/pairs --seeds 3 --set task.learning_rate=1e-4",
     )
     + "\n\n".join(["", tr("Settings of --set:"), *finetuning_settings()]),
@@ -202,7 +203,8 @@ def finetune(
         ),
     ] = None,
     dev: Annotated[
-        Path | None, typer.Option(help=tr("Rows that select the best epoch. Default: keep the last epoch."))
+        Path | None,
+        typer.Option(help=tr("Rows that select the best epoch. Default: a tenth of the training rows, held out.")),
     ] = None,
     test: Annotated[Path | None, typer.Option(help=tr("Rows that are scored once, at the end."))] = None,
     text: TextColumn = None,
@@ -211,6 +213,20 @@ def finetune(
     label: LabelColumn = None,
     no_header: NoHeader = False,
     epochs: Annotated[float | None, typer.Option(help=tr("Number of epochs (default: 3)."))] = None,
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--search",
+            help=tr(
+                "Try learning rates (usual, double, half), epochs (3, 5, 2) and, for long texts, half the length; keep "
+                "the best on dev. A setting that is given is not varied."
+            ),
+        ),
+    ] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help=tr("Time for --search; what would take longer is not tried. Default: try everything.")),
+    ] = None,
     seed: Annotated[int, typer.Option(help=tr("Random seed (row order, initial head, dropout)."))] = 0,
     seeds: Annotated[
         int, typer.Option(min=1, help=tr("Number of seeds to train; reports mean and standard deviation."))
@@ -229,7 +245,7 @@ def finetune(
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show
-    from plmkit.tasks.finetune import FinetuneRequest
+    from plmkit.tasks.finetune import FinetuneRequest, Searching
     from plmkit.tasks.finetune import finetune as train_task
     from plmkit.tasks.settings import settle_task
     from plmkit.tasks.task_list import given_tasks
@@ -238,8 +254,9 @@ def finetune(
     given, left = given_tasks(tasks, task, train, dev, test, columns, sets or [])
     settings, machine = settle_task(left, epochs)
     request = FinetuneRequest.of(
-        given, model=model, out=out, settings=settings, machine=machine, seed=seed, seeds=seeds
-    )
+        given, model=model, out=out, settings=settings, machine=machine, seed=seed, seeds=seeds,
+        search=Searching.given(search, minutes),
+    )  # fmt: skip
     record = train_task(request, screen(quiet))
     if as_json:
         print_json({"out": str(request.out), **record.result})

@@ -36,7 +36,7 @@ RECIPE = "bert-tiny"
 SETTINGS = ("tokenizer.size=6000", "stages=[[1.0, 64]]")  # to make the most of two minutes
 RESULTS = "demo.json"
 TOKENS = 1_200_000  # of pretraining, if time allows: about the same model on every machine
-TASK = TaskSettings(epochs=16, length=64, pooling="mean")
+TASK = TaskSettings(epochs=16, length=64, pooling="mean", dev_share=0)
 SENTENCES = {  # and the word that is masked in each
     "the client sends a request and the [MASK] sends a response.": "server",
     "axis (int, [MASK]): the axis along which to sum.": "optional",

@@ -40,6 +40,9 @@ class ClassTask(WeighedTask, ChoiceTask):
     def target(self, row: Row) -> int:
         return self.classes.index(str(row.label))
 
+    def stratum(self, row: Row) -> str:
+        return str(row.label)
+
     def head(self, architecture: Architecture, dropout: float = 0.1) -> RowHead:
         return ClassHead(outputs=len(self.classes), **self.class_settings(architecture, dropout))
 

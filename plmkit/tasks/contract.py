@@ -149,6 +149,7 @@ class Task(ABC):
     grouped: ClassVar[bool] = False  # it ranks the rows of a table that have the same query together
     embeds: ClassVar[bool] = False  # what it trains are vectors of texts, which `plm embed` gives and an export has
     tunes: ClassVar[bool] = False  # after training, `tuned` chooses something on dev
+    together: ClassVar[tuple[str, ...]] = ("text", "other", "choices")  # rows with equal ones are held out together
 
     name: str = ""  # of its head; by default its kind
     classes: tuple[str, ...] = ()  # that a label may be; none where the answer is a number
@@ -265,6 +266,10 @@ class Task(ABC):
     def learn(self, rows: Sequence[Row], path: Path) -> Self:
         """The task with what its training rows determine, such as the classes; refuses rows unfit for training."""
         return self
+
+    def stratum(self, row: Row) -> str:
+        """Of rows that are held out as dev, those of each stratum are as many in proportion."""
+        return ""
 
     def jointly(self, rows: int) -> Self:
         """The task as it is trained with others, on this many rows."""

@@ -1,6 +1,6 @@
 """From a pretrained model and labelled rows to a fine-tuned run folder."""
 
-import json
+import math
 import shutil
 import time
 from collections.abc import Sequence
@@ -15,24 +15,25 @@ from plmkit.architectures.features import FeatureModel
 from plmkit.config.machine import Machine
 from plmkit.config.settings import to_json
 from plmkit.data.reading.columns import Columns
-from plmkit.errors import FolderError, PlmError
+from plmkit.errors import FolderError, PlmError, SettingError
 from plmkit.inference.loading import Parts, read_parts, without_generator
 from plmkit.language import tr
-from plmkit.storage.files import new_folder, sweep, write_json
-from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
+from plmkit.storage.files import sweep, write_json
+from plmkit.storage.tensors import WEIGHTS, checksum
 from plmkit.tasks.contract import Baseline, Task, stored
 from plmkit.tasks.features import FILE, precompute, with_features
 from plmkit.tasks.floor import Mix, as_used
 from plmkit.tasks.gpt_finetuning import with_task_tokens
 from plmkit.tasks.mixing import Mixing
 from plmkit.tasks.ngrams import Ngrams, save_ngrams
-from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.scores import over_seeds
-from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData, build
+from plmkit.tasks.seed_result import SEEDS, SeedResult, load_result, save_result
+from plmkit.tasks.seed_run import Finetuning, SeedRun, TaskData, build
 from plmkit.tasks.settings import Settled, TaskSettings
-from plmkit.tasks.taking_up import TaskFiles, taken_up
+from plmkit.tasks.taking_up import Taken, TaskFiles, taken_up
 from plmkit.tasks.task_list import TaskList
+from plmkit.tasks.trials import Search, grid
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of
 from plmkit.training.processes import check_alone
@@ -42,7 +43,31 @@ from plmkit.training.threads import Threads
 from plmkit.training.watch import Log
 
 FILES = ("train", "dev", "test")
-SEEDS, OUTCOME = "seeds", "outcome.json"  # results of finished seeds, until all are
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searching:
+    """`--search`, and how long it may take."""
+
+    minutes: float | None = None  # in total; None: all trials
+
+    @classmethod
+    def given(cls, search: bool, minutes: float | None) -> Self | None:
+        """From the two options; None: no search."""
+        if minutes is None:
+            return cls() if search else None
+        if not search:
+            raise SettingError(
+                tr(
+                    "--minutes is the time for --search, which tries several settings. Add it, or leave --minutes out: "
+                    "--epochs says how long to fine-tune."
+                )
+            )
+        if not 0 < minutes < math.inf:
+            raise SettingError(
+                tr("{name} must be a finite number above 0; found {value:g}.", name="--minutes", value=minutes)
+            )
+        return cls(minutes=minutes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +85,7 @@ class FinetuneRequest:
     seed: int = 0
     seeds: int = 1
     columns: Columns = Columns()  # where to read text and label
+    search: Searching | None = None  # try several settings
     others: tuple[TaskFiles, ...] = ()  # tasks that are trained with it
     mixing: Mixing = Mixing()  # of the batches of all tasks
 
@@ -80,6 +106,7 @@ class FinetuneRequest:
 
 def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     """Train once per seed, keep the model that was best on dev, and score it."""
+    started = time.monotonic()
     check_alone("plm finetune")
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
     for files in request.tasks:
@@ -88,6 +115,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     settings = request.settings.settled(parts.architecture, parts.tuning, pooling)
     parts = with_features(parts, settings.features)
     taken = [taken_up(files, request, settings, parts, screen) for files in request.tasks]
+    settings = checked_with_dev(request, settings, taken)
+    trials = grid(request.settings, settings.learning_rate, taken) if request.search else []
     if len(taken) > 1:
         taken = [replace(each, task=each.task.jointly(len(each.train))) for each in taken]
     device = choose_device(request.machine.device)
@@ -112,6 +141,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     for each in taken:
         if len(taken) > 1:
             screen.say(tr("{task}:", task=each.task.name))
+        if each.said:
+            screen.say(each.said)
         remark_files(list(each.files.values()), each.task, screen.say)
         check_tokens(each.train, each.files["train"], parts.tokenizer.vocabulary, screen.say)
         report_examples(each.train, each.task, parts.tokenizer.vocabulary, screen)
@@ -128,7 +159,12 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
                     out=request.out,
                 )
             )
-        return carry_out(request, finetuning, folder, record, screen)
+        if request.search is None:
+            return carry_out(finetuning, folder, record, screen)
+        return Search(
+            finetuning=finetuning, taken=taken, trials=trials, minutes=request.search.minutes, folder=folder,
+            record=record, started=started, carry_out=carry_out, screen=screen,
+        ).run()  # fmt: skip
 
 
 def check_supported(task: Task, architecture: Architecture, model: Path) -> None:
@@ -144,55 +180,85 @@ def check_supported(task: Task, architecture: Architecture, model: Path) -> None
         )
 
 
-def carry_out(
-    request: FinetuneRequest, finetuning: Finetuning, folder: RunFolder, record: FinetuneRecord, screen: Screen
-) -> FinetuneRecord:
+def checked_with_dev(request: FinetuneRequest, settings: Settled, taken: Sequence[Taken]) -> Settled:
+    """Refuse settings that would have no effect; what is held out is a setting of the run only if something is."""
+    if request.search and not all("dev" in each.files for each in taken):
+        raise SettingError(tr("--search compares settings on dev rows, and a task has none: give --dev FILE."))
+    given = [name for name in ("patience", "evaluations") if vars(settings)[name] != vars(TaskSettings())[name]]
+    sequential = request.mixing.is_sequential and len(taken) > 1
+    if given and (sequential or not all("dev" in each.files for each in taken)):
+        raise SettingError(
+            tr("task.{name} has no effect with order = sequential, which keeps the last epoch.", name=given[0])
+            if sequential
+            else tr("task.{name} needs dev rows for every task: give --dev FILE, or leave it out.", name=given[0])
+        )
+    if request.settings.dev_share is not None and all(files.dev for files in request.tasks):
+        raise SettingError(
+            tr("{name} has no effect with {choice}. Leave one of them out.", name="task.dev_share", choice="--dev")
+        )
+    held = any("dev" in each.files and not files.dev for each, files in zip(taken, request.tasks, strict=True))
+    return replace(settings, dev_share=settings.dev_share if held else None)
+
+
+def carry_out(finetuning: Finetuning, folder: RunFolder, record: FinetuneRecord, screen: Screen) -> FinetuneRecord:
     """Train each seed that an earlier call has not finished; the folder says when it is complete."""
+    out, seeds = finetuning.out, record.seeds
     folder.write(record)
-    sweep(request.out)
-    finetuning.parts.tokenizer.save(request.out)
+    sweep(out)
+    finetuning.parts.tokenizer.save(out)
     folder.seal()
     results: list[SeedResult] = []
-    kept = request.out / SEEDS
+    kept = out / SEEDS
     started = time.perf_counter()
-    finetuning = with_precomputed(finetuning, request.seed, kept)
+    finetuning = with_precomputed(finetuning, record.seed, kept)
+    preparing = time.perf_counter() - started
     data = finetuning.data
-    with Log(request.out) as log:
-        for number, seed in enumerate(range(request.seed, request.seed + request.seeds), start=1):
+    with Log(out, None) as log:
+        for number, seed in enumerate(range(record.seed, record.seed + seeds), start=1):
             name = (
-                tr("seed {seed}, {number} of {seeds}", seed=seed, number=number, seeds=request.seeds)
-                if request.seeds > 1
+                tr("seed {seed}, {number} of {seeds}", seed=seed, number=number, seeds=seeds)
+                if seeds > 1
                 else tr("fine-tuning")
             )
             result = load_result(kept / str(seed), data[0].task)
             if result is None:
+                run = SeedRun(finetuning, seed, log)
                 try:
-                    result = SeedRun(finetuning, seed, log).run(name, screen, request.seeds - number)
+                    result = run.run(name, screen, seeds - number)
                     save_result(kept / str(seed), result)
                 except KeyboardInterrupt:
-                    screen.say(
-                        tr(
-                            "Seed {seed} was interrupted; the same command starts it again and keeps finished seeds.",
-                            seed=seed,
-                        )
-                        if results
-                        else tr("Seed {seed} was interrupted; the same command starts it again.", seed=seed)
-                    )
+                    screen.say(interruption(run, bool(results)))
                     raise
+                shutil.rmtree(run.folder, ignore_errors=True)
             results.append(result)
     best = max(results, key=lambda result: result.choice)
     runs = [result.scores for result in results]
     summary = {**best.scores, "seeds": runs, "over_seeds": over_seeds(runs), **baselines(data)}
     if floors := {one.task.name: one.floor.summary(one.scored) for one in data if one.floor}:
         summary["linear"] = floors
-    saved = folder.save_weights(with_used_ngrams(request.out, data, best))
-    write_json(request.out / "scores.json", summary)
-    seconds = round(time.perf_counter() - started, 1)
+    saved = folder.save_weights(with_used_ngrams(out, data, best))
+    write_json(out / "scores.json", summary)
+    seconds = round(preparing + sum(result.seconds for result in results), 1)
     record = replace(record, state=FINISHED, result=summary, checksum=saved, seconds=seconds, learned=best.learned)
     folder.write(record)
     shutil.rmtree(kept, ignore_errors=True)
     folder.seal()
     return record
+
+
+def interruption(run: SeedRun, others: bool) -> str:
+    """What the same command would do; `others`: there are finished seeds."""
+    if run.saved:
+        return tr(
+            "Seed {seed} was interrupted; the same command continues it from step {step:,}.",
+            seed=run.seed,
+            step=run.saved,
+        )
+    if others:
+        return tr(
+            "Seed {seed} was interrupted; the same command starts it again and keeps finished seeds.", seed=run.seed
+        )
+    return tr("Seed {seed} was interrupted; the same command starts it again.", seed=run.seed)
 
 
 def with_used_ngrams(out: Path, data: Sequence[TaskData], best: SeedResult) -> dict[str, Tensor]:
@@ -234,29 +300,6 @@ def baselines(data: Sequence[TaskData]) -> dict[str, Any]:
     return {"baseline": first, **({"baselines": several} if several else {})}
 
 
-def save_result(folder: Path, result: SeedResult) -> None:
-    with new_folder(folder) as partial:
-        save_tensors(partial / WEIGHTS, result.weights)
-        record = {
-            "choice": result.choice, "scores": result.scores, "checksum": checksum(partial / WEIGHTS),
-            "learned": to_json(result.learned),
-        }  # fmt: skip
-        write_json(partial / OUTCOME, record)
-
-
-def load_result(folder: Path, task: Task) -> SeedResult | None:
-    """The result of a seed that an interrupted call finished; None if it is incomplete."""
-    try:
-        record = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
-        if checksum(folder / WEIGHTS) != record["checksum"]:
-            return None
-        weights = with_named_head(load_tensors(folder / WEIGHTS), LABEL, task.name)
-        learned = record.get("learned", {})
-        return SeedResult(choice=record["choice"], scores=record["scores"], weights=weights, learned=learned)
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 def finished_run(folder: RunFolder, wanted: FinetuneRecord) -> FinetuneRecord | None:
     """The fine-tuning that the folder holds, if it is this one and finished; another one is left alone."""
     folder.check()
@@ -281,6 +324,9 @@ def finished_run(folder: RunFolder, wanted: FinetuneRecord) -> FinetuneRecord | 
 def record_of(request: FinetuneRequest, settings: Settled, parts: Parts, tasks: Sequence[Task]) -> FinetuneRecord:
     """What run.json says while the fine-tuning is under way."""
     stems = [f"{task.name}." if len(tasks) > 1 else "" for task in tasks]
+    asked = to_json(settings) | ({"mixing": to_json(request.mixing)} if len(tasks) > 1 else {})
+    kinds = tuple(stored(task) for task in tasks)
+    search = request.search and {"minutes": request.search.minutes, "task": asked, "tasks": list(kinds)}
     paths = {
         f"{stem}{name}": path
         for stem, files in zip(stems, request.tasks, strict=True)
@@ -289,8 +335,9 @@ def record_of(request: FinetuneRequest, settings: Settled, parts: Parts, tasks: 
     return FinetuneRecord(
         model=str(request.model),
         step=parts.step,
-        tasks=tuple(stored(task) for task in tasks),
-        task=to_json(settings) | ({"mixing": to_json(request.mixing)} if len(tasks) > 1 else {}),
+        tasks=kinds,
+        task=asked,
+        search=search or None,
         tuning=parts.tuning,
         run=request.machine,
         architecture=parts.architecture.for_task(settings.dropout),

@@ -43,7 +43,8 @@ class Ngrams:
         unspaced = sum(len(UNSPACED.findall(text)) for text in texts) > MANY * sum(map(len, texts))
         counted: Counter[str] = Counter()
         for row in rows:
-            counted.update({name for block in blocks_of(row, unspaced) for name in block})
+            # in the order of the text, not of a set: every process must number them alike
+            counted.update(dict.fromkeys((name for block in blocks_of(row, unspaced) for name in block), 1))
         return cls(unspaced=unspaced, rows=len(rows), counts=dict(counted.most_common(MOST)))
 
     def __len__(self) -> int:
@@ -124,9 +125,9 @@ def blocks_of(row: Texts, unspaced: bool) -> Iterator[Counter[str]]:
         yield from first
         return
     for one, other in zip(first, kinds_of(second, unspaced), strict=True):
-        yield Counter({f"= {name}": min(one[name], other[name]) for name in one.keys() & other.keys()})
-        yield Counter({f"< {name}": one[name] for name in one.keys() - other.keys()})
-        yield Counter({f"> {name}": other[name] for name in other.keys() - one.keys()})
+        yield Counter({f"= {name}": min(one[name], other[name]) for name in one if name in other})
+        yield Counter({f"< {name}": one[name] for name in one if name not in other})
+        yield Counter({f"> {name}": other[name] for name in other if name not in one})
 
 
 def kinds_of(text: str, unspaced: bool) -> Iterator[Counter[str]]:

@@ -1,7 +1,9 @@
 """One seed of a fine-tuning: train, keep the best epoch, score it."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +18,7 @@ from plmkit.data.samples import Place
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.inference.loading import Parts
-from plmkit.language import tr
+from plmkit.language import several, tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
 from plmkit.storage.tensors import WEIGHTS
@@ -27,11 +29,13 @@ from plmkit.tasks.framing import TOKENS_AT_ONCE
 from plmkit.tasks.gpt_finetuning import RowLM
 from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.mixing import JointExamples, Mixing
+from plmkit.tasks.seed_result import SEEDS, SeedResult
+from plmkit.tasks.seed_saves import SeedSaves
 from plmkit.tasks.settings import Settled
 from plmkit.terminal.labels import label
 from plmkit.terminal.screen import Screen
-from plmkit.training.checkpoint import put_weights, weights_of
-from plmkit.training.loop import Budget, Report, train
+from plmkit.training.checkpoint import CHECKPOINTS, put_weights, weights_of
+from plmkit.training.loop import Budget, Report, State, train
 from plmkit.training.memory import reported_out_of_memory
 from plmkit.training.step import Step
 from plmkit.training.threads import Threads
@@ -39,6 +43,7 @@ from plmkit.training.watch import Log, interruptible
 from plmkit.training.world import World
 
 NGRAM_RATE = 0.01  # learning rate of the weights of n-grams, which begin at 0
+NOTED = ("waited", "stopped", "history", "losses", "of_epoch")  # of a seed, in its checkpoints
 TUNED_ON = 2000  # training examples that choose a threshold, where there is no dev
 
 
@@ -75,16 +80,6 @@ class Finetuning:
     dtype: torch.dtype
     threads: Threads
     mixing: Mixing = Mixing()  # of several tasks
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeedResult:
-    """One seed's best epoch."""
-
-    choice: float  # by which the best epoch and seed are chosen
-    scores: dict[str, Any]
-    weights: dict[str, Tensor]
-    learned: dict[str, dict[str, Any]]  # what training determined of each task, besides weights
 
 
 class TaskRun:
@@ -165,19 +160,22 @@ class SeedRun:
         )
         self.epoch_steps = self.feed.batches(settings.batch)
         self.steps = max(1, round(settings.epochs * self.epoch_steps))
-        self.ends = {
-            *range(self.epoch_steps, self.steps, self.epoch_steps),
-            self.steps,
-        }  # steps after which dev is scored
+        marks = (
+            round(n * self.epoch_steps / settings.evaluations) for n in range(1, self.steps * settings.evaluations)
+        )
+        self.ends = {*takewhile(lambda mark: mark < self.steps, filter(None, marks)), self.steps}  # dev is scored after
         if isinstance(self.feed, JointExamples) and finetuning.mixing.is_sequential:
             self.ends = {*self.feed.ends(settings.batch), self.steps}
         self.best: SeedResult | None = None
+        self.waited = 0  # evaluations since the best one
+        self.stopped: int | None = None  # the step after which it stopped early
+        self.saved = 0  # the step from which the same command would continue
         self.history: list[dict[str, float]] = []  # of every epoch, the score of each task by which it is chosen
         self.losses: list[float] = []  # since the last line in the log
         self.of_epoch: list[float] = []
 
     def run(self, name: str, screen: Screen, after: int = 0) -> SeedResult:
-        """Train to the end, then score the best epoch; Ctrl-C is passed on at the end of the current step.
+        """Train to the end, then score the best epoch; Ctrl-C is passed on once the current step is saved.
 
         `after` is the number of seeds that follow.
         """
@@ -194,12 +192,6 @@ class SeedRun:
         for run, source in zip(self.runs, self.sources, strict=True):
             run.fit(source, settings.batch)
         with interruptible() as interrupted, screen.training(name, after) as bar:
-
-            def watch(report: Report) -> bool:
-                finetuning.threads.look()
-                self.note(report, bar, screen.say)
-                return not interrupted()
-
             lower = tr("task.batch or task.length")  # settings that make a step smaller
             with reported_out_of_memory(lower, lambda: tr("Finished seeds are saved.")):
                 step = Step(
@@ -209,10 +201,50 @@ class SeedRun:
                 )  # fmt: skip
                 length = max(run.task.length for run in self.runs)
                 batches, budget = MixtureSource.of_one(self.feed, length), Budget(steps=self.steps)
-                train(step, batches, schedule, budget, watch, seed=self.seed, lower="task.learning_rate")
+                saves = SeedSaves(self.folder, step, self.runs[0].task)
+                state = self.resumed(saves, screen.say)
+
+                def watch(report: Report) -> bool:
+                    finetuning.threads.look()
+                    self.note(report, bar, screen.say)
+                    if interrupted() or saves.is_due:
+                        report.check()
+                        self.save(saves, report.state)
+                    return not (interrupted() or self.is_over)
+
+                if not self.is_over:
+                    state = train(
+                        step, batches, schedule, budget, watch, seed=self.seed, state=state, lower="task.learning_rate"
+                    )
             if interrupted():
                 raise KeyboardInterrupt
-        return self.scored()
+        started = time.perf_counter()
+        result = self.scored()
+        return replace(result, seconds=state.seconds + time.perf_counter() - started)
+
+    @property
+    def folder(self) -> Path:
+        """Where it is saved while it trains."""
+        return self.finetuning.out / SEEDS / f"{self.seed}-{CHECKPOINTS}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether so many evaluations were no better than the best that training stops early."""
+        patience = self.finetuning.settings.patience
+        return patience is not None and self.waited >= patience
+
+    def resumed(self, saves: SeedSaves, say: Callable[[str], None]) -> State:
+        """The seed as it was last saved; a new one otherwise."""
+        state, self.best = saves.load(say)
+        if state.step:
+            say(tr("Seed {seed} continues from step {step:,}.", seed=self.seed, step=state.step))
+            self.saved = state.step
+            vars(self).update({name: state.notes[name] for name in NOTED})
+        return state
+
+    def save(self, saves: SeedSaves, state: State) -> None:
+        saves.save(state, self.best, {name: vars(self)[name] for name in NOTED})
+        self.saved = state.step
 
     def note(self, report: Report, bar: Any, say: Callable[[str], None]) -> None:
         """After a step: a line in the log every `log_steps`, a score after each epoch."""
@@ -239,6 +271,16 @@ class SeedRun:
                 report += [tr("dev {name} {score:.3f}", name=self.label(run, name), score=own[name]) for name in names]
                 report[-1] += tr(" ({baseline})", baseline=run.baseline)
         say(tr("Seed {seed}, {epoch}: {report}.", seed=self.seed, epoch=self.epoch(step), report=tr(", ").join(report)))
+        if self.is_over and step < self.steps:
+            self.stopped = step
+            say(
+                tr(
+                    "Seed {seed} stops here: no better on dev in {evaluations} (task.patience={patience}).",
+                    seed=self.seed,
+                    evaluations=several(self.waited, "evaluation"),
+                    patience=self.finetuning.settings.patience,
+                )
+            )
         self.of_epoch.clear()
         self.network.train()
 
@@ -280,7 +322,9 @@ class SeedRun:
             found["mean"] = sum(chosen.values()) / len(chosen)
         last = not chosen or (self.finetuning.mixing.is_sequential and len(self.runs) > 1)
         choice = float(step) if last else sum(chosen.values()) / len(chosen)
+        self.waited += 1
         if self.best is None or choice > self.best.choice:
+            self.waited = 0
             weights = {name: tensor.cpu().clone() for name, tensor in weights_of(self.network).items()}
             for run in self.runs:
                 weights = run.finished(weights, mixes.get(run.task.name))
@@ -314,6 +358,8 @@ class SeedRun:
                 scores["test"] = scores.get("test", {}) | found
         if len(self.runs) > 1:
             scores |= {"history": self.history}
+        if self.stopped is not None:
+            scores |= {"stopped": round(self.stopped / self.epoch_steps, 3)}
         return replace(self.best, scores=scores, learned=learned)
 
 

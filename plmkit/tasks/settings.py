@@ -21,6 +21,8 @@ from plmkit.tasks.registry import KINDS, find_kind
 
 SHORTEST = 5  # [CLS] a [SEP] b [SEP]
 FEATURES_RATE = 2e-3  # of a recurrent network that begins from random weights
+EPOCHS = 3.0
+DEV_SHARE = 0.1  # held out without --dev
 PAPER_WIDTH = 768  # of the networks that papers fine-tune
 
 
@@ -28,7 +30,10 @@ PAPER_WIDTH = 768  # of the networks that papers fine-tune
 class TaskSettings:
     """BERT's grid: learning rates 2e-5 to 5e-5, batches of 16 or 32, 2 to 4 epochs (Devlin et al., 2018, A.3)."""
 
-    epochs: float = 3.0  # number of epochs
+    epochs: float | None = None  # number of epochs; none: 3
+    patience: int | None = None  # stop after this many evaluations on dev without a better score; none: never
+    evaluations: int = 1  # number of evaluations on dev per epoch; the best one is kept
+    dev_share: float | None = None  # share of train that is held out without --dev; 0: nothing; none: 0.1
     batch: int = 32  # rows per step
     learning_rate: float | None = None  # at its peak; none: the paper's at a width of 768, higher for narrower networks
     warmup: float | None = None  # warm-up, as a share of the steps; none: the paper's
@@ -51,7 +56,7 @@ class TaskSettings:
     lm_weight: float | None = None  # loss weight of a language model on the rows; none: 0.5 where possible
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "learning_rate"):
+        for name in ("epochs", "batch", "learning_rate", "patience", "evaluations"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise SettingError(
@@ -63,6 +68,10 @@ class TaskSettings:
                 raise SettingError(
                     tr("task.{name} must be a finite number, 0 or more; found {value:g}.", name=name, value=value)
                 )
+        if self.dev_share is not None and not 0 <= self.dev_share <= 0.5:
+            raise SettingError(
+                tr("task.dev_share must be at least 0 and at most 0.5; found {dev_share:g}.", dev_share=self.dev_share)
+            )
         if self.layer_decay is not None and not 0 < self.layer_decay <= 1:
             raise SettingError(
                 tr(
@@ -160,6 +169,8 @@ class TaskSettings:
             "features": features,
             "ngrams": True,
             "pooling": pooling,
+            "epochs": EPOCHS,
+            "dev_share": DEV_SHARE,
         }
         given = {name: value for name, value in vars(self).items() if value is not None}
         return Settled(**filled | given | {"optimizer": optimizer, "decay": optimizer.decay, "length": self.length})
@@ -169,6 +180,7 @@ class TaskSettings:
 class Settled(TaskSettings):
     """The same, with everything but the length filled in."""
 
+    epochs: float
     learning_rate: float
     warmup: float
     shape: str
@@ -180,6 +192,7 @@ class Settled(TaskSettings):
     pooling: str
     lm_weight: float
     ngrams: bool
+    dev_share: float | None  # None: nothing is held out
 
 
 GROUPS = {
@@ -227,7 +240,7 @@ def settle_kind(kind: Task, assignments: Sequence[str]) -> tuple[Task, list[str]
 
 def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskSettings, Machine]:
     """Apply `--set`: names start with `task` or `run`."""
-    task = TaskSettings() if epochs is None else TaskSettings(epochs=epochs)
+    task = TaskSettings(epochs=epochs)
     machine = Machine()
     for assignment in assignments:
         name, text = cut(assignment)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.errors import SettingError
@@ -11,6 +11,7 @@ from plmkit.language import tr
 from plmkit.tasks.batches import one_by_one
 from plmkit.tasks.contract import Example, Labelled, Task
 from plmkit.tasks.floor import Floor, with_ngrams
+from plmkit.tasks.holding_out import hold_out
 from plmkit.tasks.rows import read_labelled
 from plmkit.tasks.seed_run import TaskData
 from plmkit.tasks.settings import Settled, TaskSettings
@@ -52,14 +53,20 @@ class Taken:
     task: Task
     files: dict[str, Labelled]
     train: list[Example]
+    said: str = ""  # about rows that are held out as dev
 
-    def data(self, tokenizer: Tokenizer) -> TaskData:
-        """With all rows framed, and a linear model if the task reads n-grams."""
+    def shorter(self, length: int, tokenizer: Tokenizer) -> Self:
+        """The same with rows of at most `length` tokens."""
+        train = self.task.frame(self.files["train"].rows, tokenizer, length)
+        return replace(self, task=replace(self.task, length=length), train=train)
+
+    def data(self, tokenizer: Tokenizer, floor: Floor | None = None) -> TaskData:
+        """With all rows framed, and a linear model, if it is not given, where the task reads n-grams."""
         dev, test = (
             self.task.frame(self.files[name].rows, tokenizer, self.task.length) if name in self.files else []
             for name in ("dev", "test")
         )
-        floor = Floor(self.task, self.train, dev) if self.task.ngrams else None
+        floor = floor or (Floor(self.task, self.train, dev) if self.task.ngrams else None)
         train = one_by_one(self.task, self.train)
         return TaskData(task=self.task, train=train, dev=dev, test=test, floor=floor)
 
@@ -68,11 +75,13 @@ def taken_up(given: TaskFiles, request: Request, settings: Settled, parts: Parts
     """Read the files of a task, and frame its training rows."""
     files = read_files(given, screen)
     task = task_from(given, request.settings, files, screen.say)
-    if reads_ngrams(given, request.settings, settings):
+    files, said = hold_out(files, task, settings.dev_share) if settings.dev_share and not given.dev else (files, "")
+    if reads_ngrams(task, "dev" in files, request.settings, settings):
         task = with_ngrams(task, files["train"].rows)
     longest = parts.architecture.max_length
     train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, task, longest))
-    return Taken(task=replace(task, length=settled_length(request, task, train, longest)), files=files, train=train)
+    task = replace(task, length=settled_length(request, task, train, longest))
+    return Taken(task=task, files=files, train=train, said=said)
 
 
 def read_files(given: TaskFiles, screen: Screen) -> dict[str, Labelled]:
@@ -97,9 +106,9 @@ def task_from(given: TaskFiles, settings: TaskSettings, files: dict[str, Labelle
     return task
 
 
-def reads_ngrams(given: TaskFiles, wanted: TaskSettings, settings: Settled) -> bool:
+def reads_ngrams(task: Task, has_dev: bool, wanted: TaskSettings, settings: Settled) -> bool:
     """Whether the head reads n-grams: where dev can tell what they are worth, in tasks that have a linear model."""
-    possible = given.task.has_linear_model and given.dev is not None
+    possible = task.has_linear_model and has_dev
     if wanted.ngrams and not possible:
         raise SettingError(
             tr(

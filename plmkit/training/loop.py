@@ -3,8 +3,8 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import torch
 
@@ -66,6 +66,7 @@ class State:
     before: float = 0.0  # of these, before the first step; the schedule covers the rest
     position: Position = Position()
     memory: Memory | None = None  # recurrent memory of the previous batch, if the next one continues it
+    notes: dict[str, Any] = field(default_factory=dict)  # what else a checkpoint keeps of the run, as JSON
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -176,6 +176,7 @@ class FinetuneRecord(RunRecord):
     seeds: int = 1
     seconds: float | None = None
     learned: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each task, what training determined
+    search: dict[str, Any] | None = None  # its minutes, and the tasks and settings that it started from
 
     @property
     def trained_tasks(self) -> list[dict[str, Any]]:
@@ -196,6 +197,7 @@ class FinetuneRecord(RunRecord):
             "seeds": fields.optional("seeds", is_a(int)) or 1,
             "seconds": fields.optional("seconds", float),
             "learned": fields.optional("learned", is_a(dict)) or {},
+            "search": fields.optional("search", is_a(dict)),
         }
 
     def own_json(self) -> dict[str, Any]:
@@ -211,22 +213,31 @@ class FinetuneRecord(RunRecord):
             "seeds": self.seeds,
             **({} if self.seconds is None else {"seconds": self.seconds}),
             **({"learned": self.learned} if self.learned else {}),
+            **({"search": self.search} if self.search else {}),
         }
 
     def differences(self, new: Self) -> list[Difference]:
         """The machine does not change what is trained; of files, messages say whether they changed."""
-        old_data, new_data = self.as_json(), new.as_json()
+        old_data, new_data = self.as_json() | (self.search or {}), new.as_json() | (new.search or {})
+        searched = differences(bool(self.search), bool(new.search), "search")
+        if self.is_finished and self.search and new.search:  # one that is not may take longer
+            searched = differences(self.search["minutes"], new.search["minutes"], "minutes")
         if len(self.tasks) == len(new.tasks):
             old_data["tasks"] = [
                 {**old, **{name: wanted[name] for name in LATER if name in wanted and not old.get(name)}}
-                for old, wanted in zip(self.tasks, new.tasks, strict=True)
+                for old, wanted in zip(old_data["tasks"], new_data["tasks"], strict=True)
             ]
+        old_data["task"] = {"evaluations": 1, **old_data["task"]}  # an older version had no such setting
         compared = ("model", "step", "tasks", "task", "tuning", "architecture", "files", "seed", "seeds")
-        return differences(picked(old_data, compared), picked(new_data, compared)) + [
-            ChangedFile(path=path, old=self.contents.get(name), new=new.contents[name])
-            for name, path in new.files.items()
-            if path is not None and path == self.files.get(name) and self.contents.get(name) != new.contents[name]
-        ]
+        return (
+            searched
+            + differences(picked(old_data, compared), picked(new_data, compared))
+            + [
+                ChangedFile(path=path, old=self.contents.get(name), new=new.contents[name])
+                for name, path in new.files.items()
+                if path is not None and path == self.files.get(name) and self.contents.get(name) != new.contents[name]
+            ]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

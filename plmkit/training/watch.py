@@ -25,9 +25,12 @@ HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
 
 
 class Log:
-    """metrics.jsonl and TensorBoard events in a run folder; lines after `step`, where it resumes, are dropped."""
+    """metrics.jsonl and TensorBoard events in a run folder; lines after `step`, where it resumes, are dropped.
 
-    def __init__(self, folder: Path, step: int = 0) -> None:
+    None keeps all lines: a run whose steps begin again with every seed has each of them once by its name.
+    """
+
+    def __init__(self, folder: Path, step: int | None = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter  # seconds to import; not needed by most commands
 
         path = folder / METRICS
@@ -63,13 +66,13 @@ class Log:
         self.close()
 
 
-def keep_until(path: Path, step: int) -> set[tuple[Any, ...]]:
-    """Drop the lines of later steps, and an incomplete last line; returns the steps and metrics of the others."""
+def keep_until(path: Path, step: int | None) -> set[tuple[Any, ...]]:
+    """Drop lines after a step, if one is given, and an incomplete last line; returns steps and metrics of the rest."""
     kept, written = [], set()
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             values = json.loads(line)
-            if values["step"] <= step:
+            if step is None or values["step"] <= step:
                 kept.append(line + "\n")
                 written.add((values.pop("step"), *values))
         except (ValueError, KeyError, TypeError):

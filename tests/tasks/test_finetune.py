@@ -465,7 +465,7 @@ def test_pretraining_beats_random_weights_with_a_hundred_labels(families, tmp_pa
     for scratch in (False, True):
         request = request_for(
             model, train, tmp_path / str(scratch), test=test, scratch=scratch, epochs=6, batch=10, learning_rate=1e-3,
-            dropout=0.0, seeds=3,
+            dropout=0.0, seeds=3, dev_share=0,
         )  # fmt: skip
         result = finetune(request, Screen()).result
         found[scratch] = [run["test"]["accuracy"] for run in result["seeds"]]
@@ -515,7 +515,7 @@ def test_an_interrupted_fine_tuning_continues_with_the_remaining_seeds(
     assert not (out / "seeds").exists()
 
 
-def test_an_interrupted_fine_tuning_of_one_seed_reports_that_it_starts_again(
+def test_an_interrupted_fine_tuning_of_one_seed_reports_where_it_continues(
     pretrained, rows_file, tmp_path, plm, monkeypatch
 ):
     command = ["finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out", *QUICK]
@@ -527,8 +527,10 @@ def test_an_interrupted_fine_tuning_of_one_seed_reports_that_it_starts_again(
         patch.setattr(finetuning.SeedRun, "note", pressed)
         ran = plm(*command)
     assert ran.code == 130
-    assert ran.err.endswith("Seed 0 was interrupted; the same command starts it again.\nplm: stopped.\n")
-    assert plm(*command).code == 0
+    assert ran.err.endswith("Seed 0 was interrupted; the same command continues it from step 1.\nplm: stopped.\n")
+    again = plm(*command)
+    assert again.code == 0
+    assert "Seed 0 continues from step 1." in again.err
 
 
 def test_a_finished_fine_tuning_does_not_run_again(finetuned, pretrained, rows_file, plm):

@@ -169,9 +169,10 @@ def test_off_with_one_word(plm, pretrained, rows, tmp_path):
 
 def test_without_dev_it_is_refused_where_it_is_asked_for_and_else_left_out(plm, pretrained, rows, tmp_path):
     only = {"train": rows["train"]}
-    ran = finetuned(plm, pretrained, only, tmp_path / "out", "--set", "task.ngrams=true")
+    nothing_held_out = ("--set", "task.dev_share=0")
+    ran = finetuned(plm, pretrained, only, tmp_path / "out", *nothing_held_out, "--set", "task.ngrams=true")
     assert (ran.code, ran.err.count("task.ngrams=true needs --dev")) == (2, 1)
-    assert finetuned(plm, pretrained, only, tmp_path / "out").code == 0
+    assert finetuned(plm, pretrained, only, tmp_path / "out", *nothing_held_out).code == 0
     assert not (tmp_path / "out" / "ngrams.json").exists()
 
 

@@ -19,10 +19,10 @@ from plmkit.tasks.answering.rows import Question
 from plmkit.tasks.answering.search import Answer
 from plmkit.tasks.batches import LabelledExamples, one_by_one, predictions_of
 from plmkit.tasks.features import with_features
-from plmkit.tasks.finetune import load_result, save_result
 from plmkit.tasks.gpt_finetuning import with_task_tokens
 from plmkit.tasks.kinds.qa import QA
-from plmkit.tasks.seed_run import SeedResult, build, optimizer_of
+from plmkit.tasks.seed_result import SeedResult, load_result, save_result
+from plmkit.tasks.seed_run import build, optimizer_of
 from plmkit.tasks.settings import TaskSettings
 from plmkit.training.step import Step
 

@@ -343,9 +343,10 @@ def test_a_name_unlike_all_others_is_answered_with_the_list():
     with pytest.raises(SettingError) as refused:
         settle_task(["task.class_weights=[1,2]"], None)
     assert str(refused.value) == (
-        "There is no setting 'task.class_weights'. Known: task.batch, task.clip, task.decay, task.dropout, "
-        "task.epochs, task.features, task.frozen, task.layer_decay, task.learning_rate, task.length, "
-        "task.lm_weight, task.ngrams, task.optimizer, task.pooling, task.scratch, task.shape, task.warmup."
+        "There is no setting 'task.class_weights'. Known: task.batch, task.clip, task.decay, task.dev_share, "
+        "task.dropout, task.epochs, task.evaluations, task.features, task.frozen, task.layer_decay, "
+        "task.learning_rate, task.length, task.lm_weight, task.ngrams, task.optimizer, task.patience, task.pooling, "
+        "task.scratch, task.shape, task.warmup."
     )
 
 

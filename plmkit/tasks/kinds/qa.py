@@ -46,6 +46,7 @@ class QA(Task):
     apart: ClassVar[bool] = True
     usual_length: ClassVar[int | None] = 384
     asks: ClassVar[bool] = True
+    together: ClassVar[tuple[str, ...]] = ("other",)  # the text
 
     stride: int = 128  # tokens by which a window of a long context advances
     question_length: int = 64  # tokens of a question; the rest is cut off

@@ -56,6 +56,7 @@ class Rank(RowTask):
     problem: ClassVar[str | None] = "regression"  # of a query and one candidate
     apart: ClassVar[bool] = True
     grouped: ClassVar[bool] = True
+    together: ClassVar[tuple[str, ...]] = ("text",)  # the query
 
     loss: str = "softmax"  # softmax: over the candidates of a list; sigmoid: each candidate by itself
     candidates: int = 8  # per list in training; a step trains on task.batch / task.candidates lists

@@ -56,6 +56,9 @@ class Slots(Tag):
         )  # fmt: skip
         return SlotsHead(intent, self.tag_head(architecture, dropout))
 
+    def stratum(self, row: Row) -> str:
+        return intent_of(row)
+
     def labels(self, examples: Sequence[Example], vocabulary: Vocabulary, width: int) -> Tensor:
         """(examples, 1 + W): the intent, then the tags."""
         intents = [self.intents.index(intent_of(example.row)) for example in examples]
