@@ -158,7 +158,7 @@ def word_vectors(
     help=tr("Fine-tune a model on labelled rows."),
     epilog=examples(
         "plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
-        "plm finetune runs/mine --tasks tasks.toml --out runs/many",
+        "plm finetune runs/mine --tasks tasks.toml --out runs/many --alone --seeds 3",
         "plm finetune runs/mine --task pair --train pairs.tsv --out runs/pairs --seeds 3 --set task.learning_rate=1e-4",
     )
     + "\n\n".join(["", tr("Settings of --set:"), *finetuning_settings()]),
@@ -197,6 +197,20 @@ def finetune(
             )
         ),
     ] = None,
+    alone: Annotated[
+        bool,
+        typer.Option(
+            "--alone",
+            help=tr("With --tasks: train each task alone too, in OUT/alone, and compare its scores and gaps."),
+        ),
+    ] = False,
+    then_each: Annotated[
+        bool,
+        typer.Option(
+            "--then-each",
+            help=tr("With --tasks: fine-tune each task once more from the joint result, in OUT/then, and compare."),
+        ),
+    ] = False,
     dev: Annotated[
         Path | None, typer.Option(help=tr("Rows that select the best epoch. Default: keep the last epoch."))
     ] = None,
@@ -225,8 +239,8 @@ def finetune(
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show
+    from plmkit.tasks.contrasts import finetune_and_compare
     from plmkit.tasks.finetune import FinetuneRequest
-    from plmkit.tasks.finetune import finetune as train_task
     from plmkit.tasks.settings import settle_task
     from plmkit.tasks.task_list import given_tasks
 
@@ -236,7 +250,7 @@ def finetune(
     request = FinetuneRequest.of(
         given, model=model, out=out, settings=settings, machine=machine, seed=seed, seeds=seeds
     )
-    record = train_task(request, screen(quiet))
+    record = finetune_and_compare(request, screen(quiet), alone=alone, then_each=then_each)
     if as_json:
         print_json({"out": str(request.out), **record.result})
     else:

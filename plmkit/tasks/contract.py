@@ -151,6 +151,7 @@ class Task(ABC):
     length: int = 512  # tokens per row, special tokens included
     columns: Columns = Columns()  # that it was trained on
     ngrams: Ngrams | None = None  # that the head reads; kept in a file of its own
+    dropout: float | None = None  # before its head, where it differs from that of the other tasks
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -235,7 +236,7 @@ class Task(ABC):
         """The task with what its training rows determine, such as the classes; refuses rows unfit for training."""
         return self
 
-    def jointly(self, rows: int) -> Self:
+    def jointly(self, rows: int, vocabulary: Vocabulary) -> Self:
         """The task as it is trained with others, on this many rows."""
         return self
 

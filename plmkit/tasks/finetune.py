@@ -30,7 +30,7 @@ from plmkit.tasks.registry import LABEL, with_named_head
 from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.scores import over_seeds
 from plmkit.tasks.seed_run import Finetuning, SeedResult, SeedRun, TaskData, build
-from plmkit.tasks.settings import Settled, TaskSettings
+from plmkit.tasks.settings import Settled, TaskSettings, for_several
 from plmkit.tasks.taking_up import TaskFiles, taken_up
 from plmkit.tasks.task_list import TaskList
 from plmkit.terminal.screen import Screen
@@ -62,6 +62,7 @@ class FinetuneRequest:
     columns: Columns = Columns()  # where to read text and label
     others: tuple[TaskFiles, ...] = ()  # tasks that are trained with it
     mixing: Mixing = Mixing()  # of the batches of all tasks
+    contrast: bool = False  # one task, with the head, optimizer and scores of a joint fine-tuning, to compare with it
 
     @classmethod
     def of(cls, given: TaskList, **others: Any) -> Self:
@@ -77,6 +78,10 @@ class FinetuneRequest:
         own = TaskFiles(task=self.task, train=self.train, dev=self.dev, test=self.test, columns=self.columns)
         return (own, *self.others)
 
+    @property
+    def is_joint(self) -> bool:
+        return bool(self.others) or self.contrast
+
 
 def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     """Train once per seed, keep the model that was best on dev, and score it."""
@@ -84,11 +89,10 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
     check_reads_text(parts.architecture, request.model, tr("be fine-tuned on texts"))
     pooling = request.task.pooling if not request.others else "first"
-    settings = request.settings.settled(parts.architecture, parts.tuning, pooling)
+    tuning = for_several(parts.tuning) if request.is_joint else parts.tuning
+    settings = request.settings.settled(parts.architecture, tuning, pooling)
     parts = with_features(parts, settings.features)
     taken = [taken_up(files, request, settings, parts, screen) for files in request.tasks]
-    if len(taken) > 1:
-        taken = [replace(each, task=each.task.jointly(len(each.train))) for each in taken]
     device = choose_device(request.machine.device)
     threads = Threads(request.machine.threads, screen.say)
     found, width = RunFolder(request.out).record, parts.architecture.width
@@ -201,11 +205,11 @@ def with_precomputed(finetuning: Finetuning, seed: int, folder: Path) -> Finetun
     model = build(finetuning.settings, parts, [one.task for one in data], seed).model
     made = []
     for number, one in enumerate(data):
-        train, dev, test = precompute(
-            cast(FeatureModel, model), parts.tokenizer.vocabulary, (one.train, one.dev, one.test),
+        train, dev, test, sample = precompute(
+            cast(FeatureModel, model), parts.tokenizer.vocabulary, (one.train, one.dev, one.test, one.sample),
             folder / f"{number}-{FILE}", finetuning.device,
         )  # fmt: skip
-        made.append(replace(one, train=train, dev=dev, test=test))
+        made.append(replace(one, train=train, dev=dev, test=test, sample=sample))
     return replace(finetuning, data=tuple(made))
 
 

@@ -1,7 +1,7 @@
 """One seed of a fine-tuning: train, keep the best epoch, score it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -50,6 +50,7 @@ class TaskData:
     train: list[Example]
     dev: list[Example]
     test: list[Example]
+    sample: list[Example] = field(default_factory=list)  # of the training rows, to score
     floor: Floor | None = None  # where the head reads n-grams
 
     @property
@@ -306,13 +307,26 @@ class SeedRun:
         for run in self.runs:
             if run.task.tunes and not run.data.dev:
                 learned[run.task.name] = learned_by(run.tuned_on(run.data.train[:TUNED_ON])[0])
-            if run.data.test:
-                task = replace(run.task, **learned.get(run.task.name, {}))
-                found = {self.key(run, name): value for name, value in run.scores(task, run.data.test).items()}
-                scores["test"] = scores.get("test", {}) | found
+            task = replace(run.task, **learned.get(run.task.name, {}))
+            for part, examples in (("train", run.data.sample), ("test", run.data.test)):
+                if examples:
+                    found = {self.key(run, name): value for name, value in run.scores(task, examples).items()}
+                    scores[part] = scores.get(part, {}) | found
         if len(self.runs) > 1:
             scores |= {"history": self.history}
+        if isinstance(self.feed, JointExamples) and self.finetuning.mixing.is_sequential:
+            scores["forgetting"] = self.forgetting(self.feed.ends(self.finetuning.settings.batch))
         return replace(self.best, scores=scores, learned=learned)
+
+    def forgetting(self, ends: Sequence[int]) -> dict[str, dict[str, float]]:
+        """The score of each task on dev right after its own training, and after that of all tasks."""
+        moments = sorted(self.ends)
+        after = {
+            run.task.name: self.history[moments.index(min(end, self.steps))]
+            for run, end in zip(self.runs, ends, strict=True)
+        }
+        last = self.history[-1]
+        return {name: {"own": scores[name], "end": last[name]} for name, scores in after.items() if name in last}
 
 
 def build(settings: Settled, parts: Parts, tasks: Sequence[Task], seed: int) -> Network:
@@ -320,7 +334,9 @@ def build(settings: Settled, parts: Parts, tasks: Sequence[Task], seed: int) -> 
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(parts.vocabulary)
-    heads: dict[str, Any] = {task.name: task.head(architecture, settings.dropout) for task in tasks}
+    heads: dict[str, Any] = {
+        task.name: task.head(architecture, settings.dropout if task.dropout is None else task.dropout) for task in tasks
+    }
     embedding = model.token_embedding
     if settings.lm_weight and embedding is not None:
         heads[RowLM.name] = RowLM(embedding)

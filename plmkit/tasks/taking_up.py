@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from plmkit.data.randomness import generator
 from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.errors import SettingError
 from plmkit.inference.loading import Parts
@@ -18,6 +19,10 @@ from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 LENGTH_STEP = 8
+SAMPLE = 1000  # training rows that are scored, to compare with dev
+FEWEST = 2  # training rows
+DRAWN = 13  # key of the random numbers for the rows that are drawn
+Some = TypeVar("Some")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,12 @@ class Request(Protocol):
     @property
     def settings(self) -> TaskSettings: ...
 
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def is_joint(self) -> bool: ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
@@ -52,6 +63,7 @@ class Taken:
     task: Task
     files: dict[str, Labelled]
     train: list[Example]
+    sample: list[Example]  # of the training rows, to score
 
     def data(self, tokenizer: Tokenizer) -> TaskData:
         """With all rows framed, and a linear model if the task reads n-grams."""
@@ -61,18 +73,34 @@ class Taken:
         )
         floor = Floor(self.task, self.train, dev) if self.task.ngrams else None
         train = one_by_one(self.task, self.train)
-        return TaskData(task=self.task, train=train, dev=dev, test=test, floor=floor)
+        return TaskData(task=self.task, train=train, dev=dev, test=test, sample=self.sample, floor=floor)
 
 
 def taken_up(given: TaskFiles, request: Request, settings: Settled, parts: Parts, screen: Screen) -> Taken:
     """Read the files of a task, and frame its training rows."""
     files = read_files(given, screen)
     task = task_from(given, request.settings, files, screen.say)
+    if request.settings.train_share is not None:  # the classes are those of all rows
+        files["train"] = share_of(files["train"], request.settings.train_share, request.seed)
     if reads_ngrams(given, request.settings, settings):
         task = with_ngrams(task, files["train"].rows)
     longest = parts.architecture.max_length
     train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, task, longest))
-    return Taken(task=replace(task, length=settled_length(request, task, train, longest)), files=files, train=train)
+    task = replace(task, length=settled_length(request, task, train, longest))
+    if request.is_joint:
+        task = task.jointly(len(train), parts.tokenizer.vocabulary)
+    sample = some_of(train, SAMPLE, request.seed) if request.is_joint else []
+    return Taken(task=task, files=files, train=train, sample=sample)
+
+
+def some_of(rows: list[Some], count: int, seed: int) -> list[Some]:
+    """At most `count` of them, at random and in their order: a pure function of the seed."""
+    kept = generator(seed, DRAWN).permutation(len(rows))[:count]
+    return [rows[number] for number in sorted(kept.tolist())]
+
+
+def share_of(file: Labelled, share: float, seed: int) -> Labelled:
+    return replace(file, rows=some_of(file.rows, max(FEWEST, round(share * len(file.rows))), seed))
 
 
 def read_files(given: TaskFiles, screen: Screen) -> dict[str, Labelled]:
