@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.catalogue import find
+from plmkit.compare.task_ways import finetune_and_compare
 from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.config.settings import as_text, snake
 from plmkit.data.reading.columns import Columns
@@ -17,7 +18,6 @@ from plmkit.inference.model import Model
 from plmkit.language import tr
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Task
-from plmkit.tasks.contrasts import finetune_and_compare
 from plmkit.tasks.finetune import FinetuneRequest
 from plmkit.tasks.settings import settle_task
 from plmkit.tasks.task_list import given_tasks

@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from plmkit.compare.task_ways import ALONE, JOINT, THEN, mean_of_tasks
 from plmkit.language import tr
-from plmkit.tasks.contrasts import ALONE, JOINT, THEN, means_of_tasks
 from plmkit.tasks.scores import summary_of
 from plmkit.terminal.labels import label
 
@@ -25,12 +25,12 @@ def comparison(compared: Sequence[dict[str, Any]]) -> None:
         column.no_wrap = True
     for one in compared:
         if one["measure"] is None:
-            table.add_row(one["task"], tr("neither dev nor test"))
+            table.add_row(one["task"], "–")  # neither dev nor test
             continue
         title = f"{one['task']} ({label(one['part'])} {label(one['measure'])})"
         add_ways(table, title, {way: one[way] for way in (ALONE, JOINT, THEN) if way in one})
     ways = [way for way in (ALONE, JOINT, THEN) if any(way in one for one in compared)]
-    add_ways(table, tr("mean of all tasks"), {way: means_of_tasks(compared, way) for way in ways})
+    add_ways(table, tr("mean of all tasks"), {way: mean_of_tasks(compared, way) for way in ways})
     console.print(table)
 
 

@@ -239,7 +239,7 @@ def finetune(
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show
-    from plmkit.tasks.contrasts import finetune_and_compare
+    from plmkit.compare.task_ways import finetune_and_compare
     from plmkit.tasks.finetune import FinetuneRequest
     from plmkit.tasks.settings import settle_task
     from plmkit.tasks.task_list import given_tasks

@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.insight.probing import Probed
-from plmkit.storage.files import reported_os_errors, write_text
-from plmkit.storage.pictures import save_figure
+from plmkit.storage.files import new_file, reported_os_errors, write_text
 
 STEM = "probe"
 
 
 def write_scores(models: Sequence[Probed], folder: Path) -> None:
     """probe.json, probe.png and probe.svg in a folder, which is created if needed."""
+    from matplotlib import rc_context
+
     with reported_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / f"{STEM}.json", json.dumps({"models": [asdict(one) for one in models]}, indent=1) + "\n")
-    save_figure(lambda: figure_of(models), folder / STEM)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "plmkit"}):
+        figure = figure_of(models)
+        for suffix in ("png", "svg"):
+            with reported_os_errors(folder), new_file(folder / f"{STEM}.{suffix}") as partial:
+                figure.savefig(partial, format=suffix, dpi=200, bbox_inches="tight")
 
 
 def figure_of(models: Sequence[Probed]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
-from torch import Tensor
+from torch import Tensor, nn
 
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import is_blank
@@ -25,6 +25,8 @@ from plmkit.tasks.ngrams import LinearModel, Ngrams, Vector
 from plmkit.tasks.tables import open_table
 from plmkit.terminal.labels import label
 from plmkit.tokenizers.tokenizer import Tokenizer
+
+TAKEN = {*dir(nn.ModuleDict()), "row_lm"}  # names that torch and GPT's language-model loss use beside those of heads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +160,8 @@ class Task(ABC):
             object.__setattr__(self, "name", self.kind)
         if not self.name.isidentifier():
             raise SettingError(tr("A task name has only letters, digits and '_'; found '{name}'.", name=self.name))
+        if self.name in TAKEN:
+            raise SettingError(tr("'{name}' cannot be the name of a task. Choose another.", name=self.name))
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:

@@ -62,7 +62,8 @@ class FinetuneRequest:
     columns: Columns = Columns()  # where to read text and label
     others: tuple[TaskFiles, ...] = ()  # tasks that are trained with it
     mixing: Mixing = Mixing()  # of the batches of all tasks
-    contrast: bool = False  # one task, with the head, optimizer and scores of a joint fine-tuning, to compare with it
+    contrast: bool = False  # one task, with the head and optimizer of a joint fine-tuning, to compare with it
+    gaps: bool = False  # score a sample of the training rows too, to compare with dev; several tasks always do
 
     @classmethod
     def of(cls, given: TaskList, **others: Any) -> Self:
@@ -81,6 +82,10 @@ class FinetuneRequest:
     @property
     def is_joint(self) -> bool:
         return bool(self.others) or self.contrast
+
+    @property
+    def scores_train(self) -> bool:
+        return self.gaps or self.is_joint
 
 
 def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:

@@ -55,6 +55,9 @@ class Request(Protocol):
     @property
     def is_joint(self) -> bool: ...
 
+    @property
+    def scores_train(self) -> bool: ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
@@ -89,7 +92,7 @@ def taken_up(given: TaskFiles, request: Request, settings: Settled, parts: Parts
     task = replace(task, length=settled_length(request, task, train, longest))
     if request.is_joint:
         task = task.jointly(len(train), parts.tokenizer.vocabulary)
-    sample = some_of(train, SAMPLE, request.seed) if request.is_joint else []
+    sample = some_of(train, SAMPLE, request.seed) if request.scores_train else []
     return Taken(task=task, files=files, train=train, sample=sample)
 
 

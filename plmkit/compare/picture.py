@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plmkit.storage.pictures import save_figure
+from plmkit.insight.picture import Say, write_figure
 
 STEM = "comparison"
 
 
-def draw_comparison(compared: Sequence[dict[str, Any]], folder: Path) -> None:
+def draw_comparison(compared: Sequence[dict[str, Any]], folder: Path, say: Say) -> None:
     """comparison.png and comparison.svg: for every task a bar per way, and the gaps between training rows and dev."""
-    if scored := [one for one in compared if one["measure"]]:
-        save_figure(lambda: figure_of(scored), folder / STEM)
+    scored = [one for one in compared if one["measure"]]
+    for suffix in (".png", ".svg") if scored else ():
+        write_figure(lambda: figure_of(scored), [one["task"] for one in scored], folder / (STEM + suffix), say)
 
 
 def figure_of(compared: Sequence[dict[str, Any]]) -> Any:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from plmkit.compare.picture import draw_comparison
 from plmkit.errors import SettingError
 from plmkit.language import tr
 from plmkit.storage.files import write_json
-from plmkit.tasks.comparison_picture import draw_comparison
 from plmkit.tasks.finetune import FinetuneRequest, finetune
 from plmkit.tasks.mixing import Mixing
 from plmkit.tasks.registry import stored_tasks
@@ -38,7 +39,7 @@ def finetune_and_compare(
     folder = RunFolder(request.out)
     with folder.lock():
         write_json(request.out / "scores.json", record.result)
-        draw_comparison(compared, request.out)
+        draw_comparison(compared, request.out, screen.say)
         folder.seal()
     return record
 
@@ -110,10 +111,8 @@ def own_scores(record: FinetuneRecord, task: str, number: int) -> dict[str, dict
     return {part: scores for part, scores in found.items() if scores}
 
 
-def means_of_tasks(compared: Sequence[dict[str, Any]], way: str) -> dict[str, Any]:
-    """The score and the gap of a way, each the mean over all tasks that have them, seed by seed."""
+def mean_of_tasks(compared: Sequence[dict[str, Any]], way: str) -> dict[str, Any]:
+    """The scores and gaps of a way, each the mean over all tasks that have them, seed by seed."""
     ways = [one[way] for one in compared if way in one]
-    return {
-        shown: summary_of([sum(seeds) / len(seeds) for seeds in zip(*(one[by] for one in ways), strict=True)])
-        for shown, by in (("score", "seeds"), ("gap", "gaps"))
-    }
+    scores, gaps = ([fmean(one) for one in zip(*(way[of] for way in ways), strict=True)] for of in ("seeds", "gaps"))
+    return {"score": summary_of(scores), "gap": summary_of(gaps), "seeds": scores, "gaps": gaps}
