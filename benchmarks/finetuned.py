@@ -53,9 +53,9 @@ def lines_of(path: Path) -> list[str]:
     return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
-def epochs_for(rows: int, epochs: float, batch: int, steps: int) -> float:
+def epochs_for(rows: int, epochs: float) -> float:
     """So many epochs, or more if few rows would give fewer steps than are needed to learn anything."""
-    return max(epochs, round(steps * batch / rows, 3))
+    return max(epochs, round(STEPS * BATCH / rows, 3))
 
 
 def with_deviation(scores: Sequence[float]) -> str:

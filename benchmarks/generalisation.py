@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.finetuned import BATCH, STEPS, epochs_for, lines_of, processor_minutes, result_of, with_deviation
+from benchmarks.finetuned import BATCH, epochs_for, lines_of, processor_minutes, result_of, with_deviation
 from benchmarks.shared import table
 from plmkit.errors import PlmError
 from plmkit.tasks.registry import find_kind
@@ -45,7 +45,7 @@ def lines_for(asked: argparse.Namespace, rows: int) -> list[tuple[str, ...]]:
     lines = []
     for title, setting in COMPARED[asked.compared].items():
         sets = [f"task.batch={BATCH}", "task.ngrams=false", f"task.train_share={share}", "run.log_steps=1", setting]
-        epochs = epochs_for(rows, asked.epochs, BATCH, STEPS)
+        epochs = epochs_for(rows, asked.epochs)
         runs = []
         for seed in range(asked.seeds):
             out = asked.out / f"{asked.compared}-{setting}-{rows}-{seed}"

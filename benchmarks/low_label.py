@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.finetuned import BATCH, STEPS, epochs_for, lines_of, processor_minutes, result_of, with_deviation
+from benchmarks.finetuned import BATCH, epochs_for, lines_of, processor_minutes, result_of, with_deviation
 from benchmarks.shared import table
 from plmkit.errors import PlmError
 from plmkit.insight.picture import write_figure
@@ -33,7 +33,7 @@ def curves(
     for name, model in models.items():
         for share in shares:
             own = [f"task.batch={BATCH}", "task.ngrams=false", f"task.train_share={share}", *sets]
-            most = epochs_for(round(share * rows), epochs, BATCH, STEPS)
+            most = epochs_for(round(share * rows), epochs)
             runs = [
                 result_of(
                     TaskList(tasks=(files,)), model, out / name / f"{share:g}-{seed}", sets=own, epochs=most, seed=seed

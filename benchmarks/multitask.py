@@ -15,7 +15,6 @@ from typing import Any
 from benchmarks.finetuned import (
     BATCH,
     KINDS,
-    STEPS,
     epochs_for,
     processor_minutes,
     result_of,
@@ -50,7 +49,7 @@ def compare(asked: argparse.Namespace) -> None:
         sets = [f"task.batch={BATCH}", "task.ngrams=false", f"task.train_share={share}", *asked.set]
         result = result_of(
             TaskList(tasks=tuple(tasks)), asked.model, asked.out / f"joint-{share:g}", sets=sets,
-            epochs=epochs_for(rows, asked.epochs, BATCH, STEPS), seeds=asked.seeds, alone=True, then_each=True,
+            epochs=epochs_for(rows, asked.epochs), seeds=asked.seeds, alone=True, then_each=True,
         )  # fmt: skip
         print(f"\n{share:.0%} of at most {asked.rows:,} training rows per task, {asked.seeds} seeds:\n")
         print(ways_table(result["comparison"]), flush=True)
