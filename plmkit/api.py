@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.catalogue import find
+from plmkit.compare.task_ways import finetune_and_compare
 from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.config.settings import as_text, snake
 from plmkit.data.reading.columns import Columns
@@ -18,7 +19,6 @@ from plmkit.language import tr
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Task
 from plmkit.tasks.finetune import FinetuneRequest, Searching
-from plmkit.tasks.finetune import finetune as run_finetuning
 from plmkit.tasks.settings import settle_task
 from plmkit.tasks.task_list import given_tasks
 from plmkit.terminal.screen import Screen
@@ -112,6 +112,8 @@ def finetune(
     out: PathLike | None = None,
     *,
     tasks: PathLike | None = None,
+    alone: bool = False,
+    then_each: bool = False,
     dev: PathLike | None = None,
     test: PathLike | None = None,
     epochs: float | None = None,
@@ -138,6 +140,8 @@ def finetune(
         train: A table of labelled rows.
         out: The new run folder; it also holds scores.json.
         tasks: In place of `task` and `train`, a TOML file that names several tasks to train on together.
+        alone: With `tasks`, train each task alone too, in out/alone, and compare; scores.json has the comparison.
+        then_each: With `tasks`, fine-tune each task once more from the joint result, in out/then, and compare.
         dev: Rows that select the best epoch. Default: a tenth of the training rows, held out.
         test: Rows that are scored once, at the end.
         epochs: Number of epochs. Default: 3, or what the model's paper used.
@@ -162,7 +166,7 @@ def finetune(
         given, model=Path(model), out=Path(out), settings=chosen, machine=machine, seed=seed, seeds=seeds,
         search=Searching.given(search, None if minutes is None else number(minutes, "minutes")),
     )  # fmt: skip
-    run_finetuning(request, Screen(quiet=quiet))
+    finetune_and_compare(request, Screen(quiet=quiet), alone=alone, then_each=then_each)
     return load(out)
 
 

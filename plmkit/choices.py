@@ -46,7 +46,7 @@ from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, 
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.objectives.translation_lm import TranslationLM
-from plmkit.schedules.optimizers import Adadelta, Adagrad, AdamW, BertAdam, Lamb, Momentum
+from plmkit.schedules.optimizers import Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.contract import TokenizerSettings
 from plmkit.tokenizers.counted import Characters, SentenceWords, Words
@@ -75,7 +75,7 @@ OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM,
 )  # fmt: skip
-OPTIMIZERS = (Adadelta, Adagrad, AdamW, BertAdam, Lamb, Momentum)
+OPTIMIZERS = (Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
     "corruption": (*ARRANGEMENTS, *MASKINGS),

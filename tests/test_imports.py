@@ -58,8 +58,8 @@ FOUNDATIONS = (
     "terminal",
 )
 UPPER = (
-    "api", "catalogue", "cli", "demo", "generation", "insight", "interop", "preparation", "prompting", "recipes",
-    "tasks",
+    "api", "catalogue", "cli", "compare", "demo", "generation", "insight", "interop", "preparation", "prompting",
+    "recipes", "tasks",
 )  # fmt: skip
 BOTH_WAYS = {  # rooms that import each other, and why
     ("config", "recipe"): "a recipe is read from JSON by config, and its settings are checked there",

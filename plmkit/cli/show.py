@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from plmkit.cli import show_tasks
 from plmkit.data.reading.cells import shown_place
 from plmkit.inference.masked import Candidate
 from plmkit.insight.attention import Attended
@@ -188,6 +189,8 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     many = len(result["seeds"]) > 1
     table = Table("", *([tr("mean"), tr("std"), tr("lowest"), tr("highest")] if many else [tr("score")]), box=None)
     for part, scores in result["over_seeds"].items():
+        if part == "train":  # for the gaps between it and dev, which a comparison shows
+            continue
         for name, values in scores.items():
             cells = [values["mean"], values["std"], values["min"], values["max"]] if many else [values["mean"]]
             table.add_row(f"{label(part)} {measured(name)}", *(f"{cell:.4f}" for cell in cells))
@@ -219,6 +222,10 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
                 )
     if table.row_count:
         console.print(table)
+    if "forgetting" in result:
+        show_tasks.forgetting(result["seeds"])
+    if "comparison" in result:
+        show_tasks.comparison(result["comparison"])
     for task, mix in result.get("mix", {}).items():
         stem = tr("{task}: ", task=task) if len(record.tasks) > 1 else ""
         console.print(stem + tr("N-grams: {mix}.", mix=Mix(**mix)), markup=False)
@@ -255,7 +262,7 @@ def measured(name: str) -> str:
 
 def doubts(result: dict[str, Any]) -> Iterator[str]:
     """Warnings about scores that mean little."""
-    if not result["over_seeds"]:
+    if not result["over_seeds"].keys() & {"dev", "test"}:
         yield tr("Without --dev or --test nothing was measured: `plm evaluate` scores the model on unseen rows.")
     if "search" in result and "test" not in result:
         yield tr(

@@ -162,7 +162,7 @@ def word_vectors(
     help=tr("Fine-tune a model on labelled rows."),
     epilog=examples(
         "plm finetune runs/mine --task classify --train train.tsv --dev dev.tsv --out runs/mine-reviews",
-        "plm finetune runs/mine --tasks tasks.toml --out runs/many",
+        "plm finetune runs/mine --tasks tasks.toml --out runs/many --alone --seeds 3",
         "plm finetune runs/mine --task classify --train train.tsv --out runs/best --search --minutes 20",
         "plm finetune runs/mine --task pair --train pairs.tsv --out runs/pairs --seeds 3 --set task.learning_rate=1e-4",
     )
@@ -202,6 +202,20 @@ def finetune(
             )
         ),
     ] = None,
+    alone: Annotated[
+        bool,
+        typer.Option(
+            "--alone",
+            help=tr("With --tasks: train each task alone too, in OUT/alone, and compare its scores and gaps."),
+        ),
+    ] = False,
+    then_each: Annotated[
+        bool,
+        typer.Option(
+            "--then-each",
+            help=tr("With --tasks: fine-tune each task once more from the joint result, in OUT/then, and compare."),
+        ),
+    ] = False,
     dev: Annotated[
         Path | None,
         typer.Option(help=tr("Rows that select the best epoch. Default: a tenth of the training rows, held out.")),
@@ -245,8 +259,8 @@ def finetune(
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show
+    from plmkit.compare.task_ways import finetune_and_compare
     from plmkit.tasks.finetune import FinetuneRequest, Searching
-    from plmkit.tasks.finetune import finetune as train_task
     from plmkit.tasks.settings import settle_task
     from plmkit.tasks.task_list import given_tasks
 
@@ -257,7 +271,7 @@ def finetune(
         given, model=model, out=out, settings=settings, machine=machine, seed=seed, seeds=seeds,
         search=Searching.given(search, minutes),
     )  # fmt: skip
-    record = train_task(request, screen(quiet))
+    record = finetune_and_compare(request, screen(quiet), alone=alone, then_each=then_each)
     if as_json:
         print_json({"out": str(request.out), **record.result})
     else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,23 @@ class AdamW:
         """Groups have their own `peak` learning rate and weight decay."""
         betas = (self.beta1, self.beta2)
         return torch.optim.AdamW(groups, lr=rate, betas=betas, eps=self.epsilon, fused=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adamax:
+    """Adam with the largest recent gradient in place of the mean square (Kingma and Ba, 2015, 7.1), as in MT-DNN."""
+
+    beta1: float = 0.9  # decay rate of the mean of gradients
+    beta2: float = 0.999  # decay rate of the largest gradient
+    epsilon: float = 1e-8  # added to the gradient before the largest is taken
+    decay: float = 0.01  # weight decay
+
+    def build(self, parameters: Named, rate: float) -> Optimizer:
+        return self.build_groups(by_decay(parameters, rate, self.decay), rate)
+
+    def build_groups(self, groups: list[dict], rate: float) -> Optimizer:
+        """Groups have their own `peak` learning rate and weight decay."""
+        return DecoupledAdamax(groups, lr=rate, betas=(self.beta1, self.beta2), eps=self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +128,23 @@ def by_decay(parameters: Named, rate: float, decay: float) -> list[dict]:
         {"params": [p for _, p in named if p.dim() > 1], "weight_decay": decay, "peak": rate},
         {"params": [p for _, p in named if p.dim() <= 1], "weight_decay": 0.0, "peak": rate},
     ]
+
+
+class DecoupledAdamax(torch.optim.Adamax):
+    """torch adds the weight decay to the gradient, which the division by the largest gradient would undo."""
+
+    def __init__(self, groups: list[dict], **settings: Any) -> None:
+        apart = [{**group, "decay": group["weight_decay"], "weight_decay": 0.0} for group in groups]
+        super().__init__(apart, **settings)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        assert closure is None, "a step reads the gradients that are there"
+        for group in self.param_groups:
+            trained = [weight for weight in group["params"] if weight.grad is not None]
+            if trained and group["decay"]:
+                torch._foreach_mul_(trained, 1 - group["lr"] * group["decay"])
+        super().step()
 
 
 class UncorrectedAdam(torch.optim.AdamW):

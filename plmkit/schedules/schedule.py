@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from plmkit.errors import SettingError
 from plmkit.language import comma, tr
-from plmkit.schedules.optimizers import Adadelta, Adagrad, AdamW, BertAdam, Lamb, Momentum
+from plmkit.schedules.optimizers import Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum
 
-Optimizers = Adadelta | Adagrad | AdamW | BertAdam | Lamb | Momentum
+Optimizers = Adadelta | Adagrad | Adamax | AdamW | BertAdam | Lamb | Momentum
 BELOW = {
     "beta1": 1, "beta2": 1, "momentum": 1, "rho": 1, "epsilon": math.inf, "decay": math.inf, "accumulator": math.inf,
 }  # fmt: skip
@@ -107,7 +107,7 @@ class Schedule:
     warmup: float  # warm-up, as a share of the run
     shape: str = "linear_over_all"  # of the learning-rate schedule: linear_over_all, cosine, constant ...
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
-    optimizer: Optimizers = AdamW()  # AdamW, BertAdam, Lamb, Momentum, Adadelta or Adagrad
+    optimizer: Optimizers = AdamW()  # AdamW, BertAdam, Adamax, Lamb, Momentum, Adadelta or Adagrad
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
@@ -177,7 +177,7 @@ class Tuning:
     learning_rate: float = 3e-5  # at its peak, for a width of 768
     warmup: float = 0.1  # warm-up, as a share of the steps
     shape: str = "linear_over_all"  # of the learning-rate schedule: linear_over_all, cosine, constant ...
-    optimizer: AdamW | BertAdam = BertAdam()  # AdamW or BertAdam
+    optimizer: AdamW | BertAdam | Adamax = BertAdam()  # AdamW, BertAdam or Adamax
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
     layer_decay: float = 1.0  # learning rate of each layer relative to the layer above
     frozen: bool = False  # train only what is new

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
-from torch import Tensor
+from torch import Tensor, nn
 
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.cells import is_blank
@@ -28,6 +28,7 @@ from plmkit.terminal.labels import label
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 SEQUENCE, TOKEN = "sequence", "token"  # levels of answers: one for a whole row, or one for each of its tokens
+TAKEN = {*dir(nn.ModuleDict()), "row_lm"}  # names that torch and GPT's language-model loss use beside those of heads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,12 +158,15 @@ class Task(ABC):
     length: int = 512  # tokens per row, special tokens included
     columns: Columns = Columns()  # that it was trained on
     ngrams: Ngrams | None = None  # that the head reads; kept in a file of its own
+    dropout: float | None = None  # before its head, where it differs from that of the other tasks
 
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.kind)
         if not self.name.isidentifier():
             raise SettingError(tr("A task name has only letters, digits and '_'; found '{name}'.", name=self.name))
+        if self.name in TAKEN:
+            raise SettingError(tr("'{name}' cannot be the name of a task. Choose another.", name=self.name))
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
@@ -271,7 +275,7 @@ class Task(ABC):
         """Of rows that are held out as dev, those of each stratum are as many in proportion."""
         return ""
 
-    def jointly(self, rows: int) -> Self:
+    def jointly(self, rows: int, vocabulary: Vocabulary) -> Self:
         """The task as it is trained with others, on this many rows."""
         return self
 

@@ -30,7 +30,7 @@ from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.scores import over_seeds
 from plmkit.tasks.seed_result import SEEDS, SeedResult, load_result, save_result
 from plmkit.tasks.seed_run import Finetuning, SeedRun, TaskData, build
-from plmkit.tasks.settings import Settled, TaskSettings
+from plmkit.tasks.settings import Settled, TaskSettings, for_several
 from plmkit.tasks.taking_up import Taken, TaskFiles, taken_up
 from plmkit.tasks.task_list import TaskList
 from plmkit.tasks.trials import Search, grid
@@ -88,6 +88,8 @@ class FinetuneRequest:
     search: Searching | None = None  # try several settings
     others: tuple[TaskFiles, ...] = ()  # tasks that are trained with it
     mixing: Mixing = Mixing()  # of the batches of all tasks
+    contrast: bool = False  # one task, with the head and optimizer of a joint fine-tuning, to compare with it
+    gaps: bool = False  # score a sample of the training rows too, to compare with dev; several tasks always do
 
     @classmethod
     def of(cls, given: TaskList, **others: Any) -> Self:
@@ -103,6 +105,14 @@ class FinetuneRequest:
         own = TaskFiles(task=self.task, train=self.train, dev=self.dev, test=self.test, columns=self.columns)
         return (own, *self.others)
 
+    @property
+    def is_joint(self) -> bool:
+        return bool(self.others) or self.contrast
+
+    @property
+    def scores_train(self) -> bool:
+        return self.gaps or self.is_joint
+
 
 def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     """Train once per seed, keep the model that was best on dev, and score it."""
@@ -112,13 +122,12 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     for files in request.tasks:
         check_supported(files.task, parts.architecture, request.model)
     pooling = request.task.pooling if not request.others else "first"
-    settings = request.settings.settled(parts.architecture, parts.tuning, pooling)
+    tuning = for_several(parts.tuning) if request.is_joint else parts.tuning
+    settings = request.settings.settled(parts.architecture, tuning, pooling)
     parts = with_features(parts, settings.features)
     taken = [taken_up(files, request, settings, parts, screen) for files in request.tasks]
     settings = checked_with_dev(request, settings, taken)
     trials = grid(request.settings, settings.learning_rate, taken) if request.search else []
-    if len(taken) > 1:
-        taken = [replace(each, task=each.task.jointly(len(each.train))) for each in taken]
     device = choose_device(request.machine.device)
     threads = Threads(request.machine.threads, screen.say)
     found, width = RunFolder(request.out).record, parts.architecture.width
@@ -281,11 +290,11 @@ def with_precomputed(finetuning: Finetuning, seed: int, folder: Path) -> Finetun
     model = build(finetuning.settings, parts, [one.task for one in data], seed).model
     made = []
     for number, one in enumerate(data):
-        train, dev, test = precompute(
-            cast(FeatureModel, model), parts.tokenizer.vocabulary, (one.train, one.dev, one.test),
+        train, dev, test, sample = precompute(
+            cast(FeatureModel, model), parts.tokenizer.vocabulary, (one.train, one.dev, one.test, one.sample),
             folder / f"{number}-{FILE}", finetuning.device,
         )  # fmt: skip
-        made.append(replace(one, train=train, dev=dev, test=test))
+        made.append(replace(one, train=train, dev=dev, test=test, sample=sample))
     return replace(finetuning, data=tuple(made))
 
 

@@ -60,10 +60,12 @@ def number_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict[str
 def mean_and_std(scores: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
     """Mean, sample standard deviation, smallest and largest of each score over several seeds."""
     assert scores and all(one.keys() == scores[0].keys() for one in scores), "the same scores from each seed"
-    return {name: _summary(np.array([one[name] for one in scores])) for name in scores[0]}
+    return {name: summary_of([one[name] for one in scores]) for name in scores[0]}
 
 
-def _summary(values: Numbers) -> dict[str, float]:
+def summary_of(numbers: Sequence[float]) -> dict[str, float]:
+    """Mean, sample standard deviation, smallest and largest."""
+    values = np.asarray(numbers, dtype=np.float64)
     return {
         "mean": float(values.mean()),
         "std": float(values.std(ddof=1)) if len(values) > 1 else 0.0,
@@ -92,7 +94,7 @@ def _check(predicted: Sequence[int], gold: Sequence[int], classes: int) -> None:
 def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Mean and standard deviation of each score over the seeds."""
     out = {}
-    for part in ("dev", "test"):
+    for part in ("train", "dev", "test"):
         scores = [
             {name: value for name, value in run[part].items() if isinstance(value, float)}
             for run in runs

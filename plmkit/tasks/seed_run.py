@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
@@ -55,6 +55,7 @@ class TaskData:
     train: list[Example]
     dev: list[Example]
     test: list[Example]
+    sample: list[Example] = field(default_factory=list)  # of the training rows, to score
     floor: Floor | None = None  # where the head reads n-grams
 
     @property
@@ -352,15 +353,28 @@ class SeedRun:
                 learned[run.task.name] = learned_by(run.tuned_on(run.data.train[:TUNED_ON])[0])
             elif run.data.floor and run.data.dev:  # the answers on dev are a mix that was only just chosen
                 learned[run.task.name] = learned_by(run.tuned_on(run.data.dev)[0])
-            if run.data.test:
-                task = replace(run.task, **learned.get(run.task.name, {}))
-                found = {self.key(run, name): value for name, value in run.scores(task, run.data.test).items()}
-                scores["test"] = scores.get("test", {}) | found
+            task = replace(run.task, **learned.get(run.task.name, {}))
+            for part, examples in (("train", run.data.sample), ("test", run.data.test)):
+                if examples:
+                    found = {self.key(run, name): value for name, value in run.scores(task, examples).items()}
+                    scores[part] = scores.get(part, {}) | found
         if len(self.runs) > 1:
             scores |= {"history": self.history}
+        if isinstance(self.feed, JointExamples) and self.finetuning.mixing.is_sequential:
+            scores["forgetting"] = self.forgetting(self.feed.ends(self.finetuning.settings.batch))
         if self.stopped is not None:
             scores |= {"stopped": round(self.stopped / self.epoch_steps, 3)}
         return replace(self.best, scores=scores, learned=learned)
+
+    def forgetting(self, ends: Sequence[int]) -> dict[str, dict[str, float]]:
+        """The score of each task on dev right after its own training, and after that of all tasks."""
+        moments = sorted(self.ends)
+        after = {
+            run.task.name: self.history[moments.index(min(end, self.steps))]
+            for run, end in zip(self.runs, ends, strict=True)
+        }
+        last = self.history[-1]
+        return {name: {"own": scores[name], "end": last[name]} for name, scores in after.items() if name in last}
 
 
 def build(settings: Settled, parts: Parts, tasks: Sequence[Task], seed: int) -> Network:
@@ -368,7 +382,9 @@ def build(settings: Settled, parts: Parts, tasks: Sequence[Task], seed: int) -> 
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(parts.vocabulary)
-    heads: dict[str, Any] = {task.name: task.head(architecture, settings.dropout) for task in tasks}
+    heads: dict[str, Any] = {
+        task.name: task.head(architecture, settings.dropout if task.dropout is None else task.dropout) for task in tasks
+    }
     embedding = model.token_embedding
     if settings.lm_weight and embedding is not None:
         heads[RowLM.name] = RowLM(embedding)

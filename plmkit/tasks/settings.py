@@ -13,7 +13,7 @@ from plmkit.config.verbs import FINETUNING
 from plmkit.errors import SettingError, did_you_mean, nearest
 from plmkit.language import comma, tr
 from plmkit.objectives.causal_lm import CausalLM
-from plmkit.schedules.optimizers import AdamW, BertAdam
+from plmkit.schedules.optimizers import Adamax, AdamW, BertAdam
 from plmkit.schedules.schedule import SHAPES, Tuning, check_optimizer
 from plmkit.tasks.contract import Task
 from plmkit.tasks.heads import POOLINGS
@@ -38,7 +38,9 @@ class TaskSettings:
     learning_rate: float | None = None  # at its peak; none: the paper's at a width of 768, higher for narrower networks
     warmup: float | None = None  # warm-up, as a share of the steps; none: the paper's
     shape: str | None = None  # of the learning-rate schedule: linear_over_all, cosine, constant ...; none: the paper's
-    optimizer: AdamW | BertAdam | None = None  # AdamW or BertAdam; none: the paper's, and AdamW below a width of 768
+    optimizer: AdamW | BertAdam | Adamax | None = (
+        None  # AdamW, BertAdam or Adamax; none: Adamax for several tasks, else the paper's, AdamW below a width of 768
+    )
     decay: float | None = None  # weight decay; none: the optimizer's
     clip: float | None = None  # maximum gradient norm; 0: no clipping; none: the paper's
     layer_decay: float | None = None  # learning rate of each layer relative to the layer above; none: the paper's
@@ -51,6 +53,7 @@ class TaskSettings:
     features: Features | None = (
         None  # Features: a small LSTM reads the layers, see features.place, cell, words ...; none: the paper's
     )
+    train_share: float | None = None  # share of the training rows that are used, drawn by the seed; none: all
     scratch: bool = False  # start from random weights, for comparison
     ngrams: bool | None = None  # mix in a linear model over n-grams where it helps on dev; none: where possible
     lm_weight: float | None = None  # loss weight of a language model on the rows; none: 0.5 where possible
@@ -94,6 +97,10 @@ class TaskSettings:
                         other=self.optimizer.decay,
                     )
                 )
+        if self.train_share is not None and not 0 < self.train_share <= 1:
+            raise SettingError(
+                tr("task.train_share must be above 0 and at most 1; found {share:g}.", share=self.train_share)
+            )
         if self.pooling not in (None, *POOLINGS):
             raise SettingError(
                 tr(
@@ -184,7 +191,7 @@ class Settled(TaskSettings):
     learning_rate: float
     warmup: float
     shape: str
-    optimizer: AdamW | BertAdam
+    optimizer: AdamW | BertAdam | Adamax
     decay: float
     clip: float
     frozen: bool
@@ -201,13 +208,18 @@ GROUPS = {
 }  # names by their group
 
 
-def optimizer_for(width: int, usual: AdamW | BertAdam) -> AdamW | BertAdam:
+def for_several(tuning: Tuning) -> Tuning:
+    """The same for several tasks at once: the optimizer and learning rate of MT-DNN (Liu et al., 2019, 4.1)."""
+    return replace(tuning, learning_rate=5e-5, optimizer=Adamax())
+
+
+def optimizer_for(width: int, usual: AdamW | BertAdam | Adamax) -> AdamW | BertAdam | Adamax:
     """BERT's Adam at its paper's widths; with bias correction where narrow networks train at higher rates.
 
     Without it the first steps are too long for such rates: of three seeds of bert-mini on 2,000 reviews, two stayed at
     chance.
     """
-    return usual if width >= PAPER_WIDTH else AdamW(**vars(usual))
+    return AdamW(**vars(usual)) if width < PAPER_WIDTH and isinstance(usual, BertAdam) else usual
 
 
 def rate_for(width: int, usual: float = Tuning().learning_rate) -> float:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
+from plmkit.data.randomness import generator
 from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.errors import SettingError
 from plmkit.inference.loading import Parts
@@ -19,6 +20,10 @@ from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 LENGTH_STEP = 8
+SAMPLE = 1000  # training rows that are scored, to compare with dev
+FEWEST = 2  # training rows
+DRAWN = 13  # key of the random numbers for the rows that are drawn
+Some = TypeVar("Some")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +50,15 @@ class Request(Protocol):
     @property
     def settings(self) -> TaskSettings: ...
 
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def is_joint(self) -> bool: ...
+
+    @property
+    def scores_train(self) -> bool: ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
@@ -53,12 +67,14 @@ class Taken:
     task: Task
     files: dict[str, Labelled]
     train: list[Example]
+    sample: list[Example]  # of the training rows, to score
     said: str = ""  # about rows that are held out as dev
 
     def shorter(self, length: int, tokenizer: Tokenizer) -> Self:
         """The same with rows of at most `length` tokens."""
         train = self.task.frame(self.files["train"].rows, tokenizer, length)
-        return replace(self, task=replace(self.task, length=length), train=train)
+        sample = self.task.frame([example.row for example in self.sample], tokenizer, length)
+        return replace(self, task=replace(self.task, length=length), train=train, sample=sample)
 
     def data(self, tokenizer: Tokenizer, floor: Floor | None = None) -> TaskData:
         """With all rows framed, and a linear model, if it is not given, where the task reads n-grams."""
@@ -68,20 +84,35 @@ class Taken:
         )
         floor = floor or (Floor(self.task, self.train, dev) if self.task.ngrams else None)
         train = one_by_one(self.task, self.train)
-        return TaskData(task=self.task, train=train, dev=dev, test=test, floor=floor)
+        return TaskData(task=self.task, train=train, dev=dev, test=test, sample=self.sample, floor=floor)
 
 
 def taken_up(given: TaskFiles, request: Request, settings: Settled, parts: Parts, screen: Screen) -> Taken:
     """Read the files of a task, and frame its training rows."""
     files = read_files(given, screen)
     task = task_from(given, request.settings, files, screen.say)
+    if request.settings.train_share is not None:  # the classes are those of all rows
+        files["train"] = share_of(files["train"], request.settings.train_share, request.seed)
     files, said = hold_out(files, task, settings.dev_share) if settings.dev_share and not given.dev else (files, "")
     if reads_ngrams(task, "dev" in files, request.settings, settings):
         task = with_ngrams(task, files["train"].rows)
     longest = parts.architecture.max_length
     train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, task, longest))
     task = replace(task, length=settled_length(request, task, train, longest))
-    return Taken(task=task, files=files, train=train, said=said)
+    if request.is_joint:
+        task = task.jointly(len(train), parts.tokenizer.vocabulary)
+    sample = some_of(train, SAMPLE, request.seed) if request.scores_train else []
+    return Taken(task=task, files=files, train=train, sample=sample, said=said)
+
+
+def some_of(rows: list[Some], count: int, seed: int) -> list[Some]:
+    """At most `count` of them, at random and in their order: a pure function of the seed."""
+    kept = generator(seed, DRAWN).permutation(len(rows))[:count]
+    return [rows[number] for number in sorted(kept.tolist())]
+
+
+def share_of(file: Labelled, share: float, seed: int) -> Labelled:
+    return replace(file, rows=some_of(file.rows, max(FEWEST, round(share * len(file.rows))), seed))
 
 
 def read_files(given: TaskFiles, screen: Screen) -> dict[str, Labelled]:

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,16 +118,27 @@ def task_in(name: str, table: Mapping[str, Any], path: Path, text: str) -> TaskF
     except SettingError as error:
         raise InputError(f"{where}: {error}") from error
     roles = {*USUAL, "header"}
-    check_keys(table, {"kind", *FILES, *roles, *kind.settings()}, path, text, name)
+    check_keys(table, {"kind", "dropout", *FILES, *roles, *kind.settings()}, path, text, name)
     for key in (*FILES, *USUAL):
         if not isinstance(table.get(key, ""), str):
             raise InputError(
                 tr("{where}: {key} takes a text in quotes; found {value}.", where=where, key=key, value=table[key])
             )
+    kind = replace(kind, dropout=dropout_in(table, where))
     own = [f"task.{key}={as_text(value)}" for key, value in table.items() if key in kind.settings()]
     columns = Columns(**{key: value for key, value in table.items() if key in roles})
     paths = {key: path.parent / table[key] for key in FILES if key in table}
     return TaskFiles(task=settle_kind(kind, own)[0], columns=columns, **paths)
+
+
+def dropout_in(table: Mapping[str, Any], where: str) -> float | None:
+    """The dropout rate of one head; MT-DNN has its own for some tasks."""
+    found = table.get("dropout")
+    if found is None or (type(found) in (int, float) and 0 <= found < 1):
+        return found
+    raise InputError(
+        tr("{where}: dropout takes a number from 0 to below 1; found {value}.", where=where, value=as_text(found))
+    )
 
 
 def check_keys(given: Mapping[str, Any], known: set[str], path: Path, text: str, table: str | None) -> None:

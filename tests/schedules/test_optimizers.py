@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from plmkit.schedules.optimizers import Adadelta, AdamW, BertAdam, Lamb, by_decay
+from plmkit.schedules.optimizers import Adadelta, Adamax, AdamW, BertAdam, Lamb, by_decay
 
 GRADIENTS = [0.5, -1.0, 2.0, 0.01, 0.3]
 RATES = [0.1, 0.2, 0.2, 0.1, 0.05]
@@ -48,6 +48,25 @@ def adamw_by_hand(decay: float, weight: float = 3.0) -> list[float]:
         weight -= rate * decay * weight + rate * corrected
         values.append(weight)
     return values
+
+
+def adamax_by_hand(decay: float, weight: float = 3.0) -> list[float]:
+    """The mean of the gradients over the largest of them, which fades; the decay is apart from both."""
+    first = largest = 0.0
+    values = []
+    for step, (gradient, rate) in enumerate(zip(GRADIENTS, RATES, strict=True), start=1):
+        first = 0.9 * first + 0.1 * gradient
+        largest = max(0.999 * largest, abs(gradient) + 1e-8)
+        weight -= rate * decay * weight
+        weight -= rate / (1 - 0.9**step) * first / largest
+        values.append(weight)
+    return values
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01, 0.5])
+def test_adamax_is_the_papers_formula_with_decoupled_decay(decay):
+    assert train(Adamax(decay=decay), (1, 1)) == pytest.approx(adamax_by_hand(decay), abs=1e-12)
+    assert train(Adamax(decay=decay), (1,)) == pytest.approx(adamax_by_hand(0.0), abs=1e-12)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01, 0.5])

@@ -1,6 +1,7 @@
 """Several tasks fine-tuned together, from a file that names them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,16 @@ from safetensors.torch import load_file
 import plmkit
 from plmkit.data.samples import Place
 from plmkit.inference.loading import read_parts
+from plmkit.schedules.optimizers import Adamax, AdamW
 from plmkit.tasks.batches import LabelledExamples
 from plmkit.tasks.contract import Example, Row
 from plmkit.tasks.mixing import Mixing
 from plmkit.tasks.registry import find_kind
-from plmkit.tasks.seed_run import build
-from plmkit.tasks.settings import TaskSettings
+from plmkit.tasks.seed_run import build, optimizer_of
+from plmkit.tasks.settings import TaskSettings, for_several
 from plmkit.tasks.task_list import read_task_list
+from plmkit.training.step import Step
+from plmkit.training.world import World
 
 QUICK = ("--epochs", 1, "--set", "run.threads=1", "--set", "task.batch=8", "--set", "task.ngrams=false")
 WORDS = {"pos": ("good", "fine"), "neg": ("bad", "dull")}
@@ -122,6 +126,14 @@ def test_sequential_training_keeps_the_history_that_shows_what_is_forgotten(list
     assert len(scores["history"]) == 4  # after each task
     assert scores["history"][0].keys() == {"mood", "same", "more"}
     assert scores["epoch"] == 2.0  # the last, not the best
+    own = [scores["history"][number][name] for number, name in ((0, "mood"), (1, "same"), (3, "more"))]
+    found = scores["forgetting"]
+    assert list(found) == ["mood", "same", "more"]
+    assert [one["own"] for one in found.values()] == own
+    assert [one["end"] for one in found.values()] == list(scores["history"][3].values())
+    table = ran.out[ran.out.index("dev after its own training") :].splitlines()
+    assert [line.split()[0] for line in table[1:4]] == ["mood", "same", "more"]
+    assert table[1].split()[-1] == f"{found['mood']['end'] - found['mood']['own']:+.3f}"
 
 
 @pytest.mark.parametrize(
@@ -130,6 +142,7 @@ def test_sequential_training_keeps_the_history_that_shows_what_is_forgotten(list
         (('kind = "nli"', 'kind = "nil"'), "line 8, task same: There is no task 'nil'. Did you mean 'nli'?"),
         (("san = true", "sun = true"), "line 13: there is no key 'sun'. Did you mean 'san'?"),
         (("[more]", "[same]"), "is not valid TOML: Cannot declare ('same',) twice"),
+        (("san = true", "dropout = 1.5"), "line 8, task same: dropout takes a number from 0 to below 1; found 1.5."),
         (('dev = "single.tsv"', "dev = 3"), "line 3, task mood: dev takes a text in quotes; found 3."),
         (('train = "single.tsv"\n', ""), "line 3, task mood: train is missing."),
         (
@@ -164,3 +177,52 @@ def test_from_python(listed, pretrained, tmp_path):
     quick = {"run.threads": 1, "task.batch": 8, "task.ngrams": False}
     model = plmkit.finetune(pretrained, tasks=listed, out=tmp_path / "out", epochs=1, settings=quick, quiet=True)
     assert list(model.tasks) == ["mood", "same", "alike", "more"]
+
+
+def test_several_tasks_are_trained_by_adamax_at_mt_dnns_learning_rate_unless_set(pretrained):
+    parts = read_parts(pretrained)
+    usual = TaskSettings().settled(replace(parts.architecture, width=768, heads=12), for_several(parts.tuning))
+    assert (usual.optimizer, usual.learning_rate, usual.batch, usual.clip) == (Adamax(), 5e-5, 32, 1.0)
+    assert (usual.warmup, usual.shape, usual.decay) == (0.1, "linear_over_all", 0.01)
+    chosen = TaskSettings(optimizer=AdamW(), learning_rate=1e-4).settled(parts.architecture, for_several(parts.tuning))
+    assert (chosen.optimizer, chosen.learning_rate) == (AdamW(), 1e-4)
+    assert TaskSettings().settled(parts.architecture, parts.tuning).optimizer == AdamW(epsilon=1e-6)
+
+
+def test_other_heads_stay_although_the_optimizer_remembers_their_gradients(pretrained):
+    """Two steps, one per task: the momentum and decay of the first head must not move it in the second."""
+    parts = read_parts(pretrained)
+    tasks = [find_kind("classify")(name=name, classes=("a", "b"), length=16) for name in ("one", "two")]
+    settings = TaskSettings().settled(parts.architecture, for_several(parts.tuning))
+    network = build(settings, parts, tasks, 0).train()
+    optimizer = optimizer_of(network, settings)
+    step = Step(network, optimizer, clip=1.0, world=World(device=torch.device("cpu")), dtype=torch.float32)
+    examples = tasks[0].frame([Row(text="the cat", label="a", line=1)] * 2, parts.tokenizer, 16)
+    moved = []
+    for task in tasks:
+        before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+        source = LabelledExamples(task, examples, parts.tokenizer.vocabulary, seed=0, heads=frozenset({task.name}))
+        step.gradients(source.next(Place(), 2, 16)[0])
+        step.update(1.0)
+        changed = [name for name, tensor in network.state_dict().items() if not torch.equal(tensor, before[name])]
+        moved.append({name.split(".")[1] for name in changed if name.startswith("heads.")})
+        assert "model.embed.tokens.weight" in changed
+    assert moved == [{"one"}, {"two"}]
+
+
+def test_a_task_has_its_own_dropout(listed, pretrained):
+    text = listed.read_text(encoding="utf-8").replace("san = true", "san = true\ndropout = 0.3")
+    listed.write_text(text, encoding="utf-8")
+    parts = read_parts(pretrained)
+    tasks = [replace(one.task, classes=("a", "b")) for one in read_task_list(listed).tasks]
+    network = build(TaskSettings().settled(parts.architecture, parts.tuning), parts, tasks, 0)
+    rates = {name: head.dropout.share for name, head in network.heads.items()}
+    assert rates == {"mood": 0.1, "same": 0.3, "alike": 0.1, "more": 0.1}
+
+
+@pytest.mark.parametrize("name", ["keys", "training", "type", "row_lm"])
+def test_a_name_that_cannot_be_that_of_a_head_is_refused(name, listed, pretrained, plm, tmp_path):
+    listed.write_text(listed.read_text(encoding="utf-8").replace("[mood]", f"[{name}]"), encoding="utf-8")
+    ran = plm("finetune", pretrained, "--tasks", listed, "--out", tmp_path / "out", *QUICK)
+    assert ran.code == 2
+    assert f"line 3, task {name}: '{name}' cannot be the name of a task. Choose another." in ran.err

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from plmkit.data.batch import Batch, Side, States
+from plmkit.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from plmkit.errors import SettingError
 from plmkit.tasks.kinds.nli import NLI
 from plmkit.tasks.kinds.paraphrase import Paraphrase
@@ -81,7 +82,7 @@ def test_in_training_some_turns_are_dropped_but_never_all_and_the_rest_is_averag
 
 def test_evaluation_is_deterministic_and_training_is_not():
     made, (states, batch) = head(), pair_batch()
-    made.dropout.p = 0.5
+    made.dropout.share = 0.5
     torch.manual_seed(0)
     assert not torch.equal(made.answers(states, batch), made.answers(states, batch))
     made.eval()
@@ -89,8 +90,10 @@ def test_evaluation_is_deterministic_and_training_is_not():
 
 
 def test_it_is_used_for_more_than_ten_thousand_rows_of_a_joint_fine_tuning_or_as_set():
-    assert [NLI().jointly(rows).san for rows in (10_000, 10_001)] == [False, True]
-    assert [NLI(san=san).jointly(rows).san for san, rows in ((True, 5), (False, 20_000))] == [True, False]
-    assert Paraphrase().jointly(20_000).san is None
+    words = Vocabulary.from_tokens((*SPECIAL_TOKENS, "w"))
+    assert [NLI().jointly(rows, words).san for rows in (10_000, 10_001)] == [False, True]
+    assert [NLI(san=san).jointly(rows, words).san for san, rows in ((True, 5), (False, 20_000))] == [True, False]
+    assert Paraphrase().jointly(20_000, words).san is None
+    assert NLI().jointly(20_000, replace(words, second=0)).san is False  # its two texts cannot be told apart
     with pytest.raises(SettingError, match="two orders"):
         Paraphrase(san=True)

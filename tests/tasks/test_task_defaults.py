@@ -169,7 +169,7 @@ def test_the_weight_decay_alone_can_be_set():
             ["task.optimizer=AdamW", "task.decay=0.3"],
             "task.decay=0.3 and task.optimizer.decay=0.01 are the same setting.",
         ),
-        (["task.optimizer=Lamb"], "'task.optimizer' takes one of AdamW, BertAdam, or none; found 'Lamb'."),
+        (["task.optimizer=Lamb"], "'task.optimizer' takes one of AdamW, BertAdam, Adamax, or none; found 'Lamb'."),
     ],
 )
 def test_an_invalid_optimizer_or_shape_is_refused(settings, says):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 from plmkit.architectures.contract import Architecture
 from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.data.reading.whole import Table
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
 from plmkit.tasks.answers import ClassTask
@@ -33,8 +34,8 @@ class Pair(ClassTask):
     def input_row(self, given: Any, number: int, model: Path) -> Row:
         return text_row(given, number, model, paired=True)
 
-    def jointly(self, rows: int) -> Self:
-        return replace(self, san=rows > ENOUGH) if self.san is None else self
+    def jointly(self, rows: int, vocabulary: Vocabulary) -> Self:
+        return replace(self, san=rows > ENOUGH and vocabulary.second != 0) if self.san is None else self
 
     def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
         if self.san and tokenizer.vocabulary.second == 0:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr
 from plmkit.tasks.contract import Row
@@ -22,7 +23,7 @@ class Paraphrase(Pair):
         if self.san:
             raise SettingError(tr("task.san=true is for pair and nli: paraphrase adds up two orders. Leave it out."))
 
-    def jointly(self, rows: int) -> Self:
+    def jointly(self, rows: int, vocabulary: Vocabulary) -> Self:
         return self
 
     def versions(self, row: Row) -> list[Texts]:

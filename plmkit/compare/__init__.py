@@ -1,0 +1,1 @@
+"""Models and ways to train them side by side: one table, one picture."""
