@@ -106,7 +106,9 @@ class Floor:
         left = [0.0] * (len(parts) - used)
 
         def loss(weights: np.ndarray) -> float:
-            return self.misfit(mix_of([*weights, *left]), parts) + CERTAINTY / 2 * float(((weights - MIDDLE) ** 2).sum())
+            return self.misfit(mix_of([*weights, *left]), parts) + CERTAINTY / 2 * float(
+                ((weights - MIDDLE) ** 2).sum()
+            )
 
         mix = mix_of([*minimize(loss, np.full(used, MIDDLE), bounds=[(0, None)] * used).x, *left])
         return replace(mix, shift=self.task.shift(mix.of(parts), self.labels))
