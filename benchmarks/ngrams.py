@@ -2,9 +2,9 @@
 
 python -m benchmarks.ngrams --on classify MODEL FOLDER --on regress MODEL FOLDER ... --seeds 3 --out FOLDER
 
-Each FOLDER of rows holds train.tsv, and dev.tsv or test.tsv or both. Without test.tsv, dev.tsv is the test; where dev is
-missing, a tenth of the training rows takes its place. Everything is chosen on dev. The same command resumes where an
-earlier one stopped.
+Each FOLDER of rows holds train.tsv, and dev.tsv or test.tsv or both. Without test.tsv, dev.tsv is the test; where dev
+is missing, a tenth of the training rows takes its place. Everything is chosen on dev. The same command resumes where
+an earlier one stopped.
 """
 
 import argparse

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from scipy.sparse import csr_matrix
 from torch import Tensor
