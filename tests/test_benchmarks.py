@@ -200,6 +200,46 @@ def test_small_budget_compares_all_starts_and_repeats_nothing_that_is_finished(c
 
 
 @pytest.mark.slow
+def test_ngrams_compares_three_models_on_rows_of_every_shape_and_repeats_nothing(corpus: Path, tmp_path: Path):
+    """One folder has dev and test, one has dev only: a tenth of its training rows becomes dev."""
+    single = write_task(tmp_path / "single", {"train": 80, "dev": 20, "test": 20}, pairs=False)
+    pairs = write_task(tmp_path / "pairs", {"train": 80, "dev": 20}, pairs=True)
+    model = tmp_path / "model"
+    made = (
+        "pretrain",
+        "bert-tiny",
+        str(corpus),
+        "--tokens",
+        "2000",
+        "--set",
+        "tokenizer.size=200",
+        "--out",
+        str(model),
+    )
+    bench("plmkit.cli", *made)
+    command = (
+        "benchmarks.ngrams", "--on", "classify", str(model), str(single), "--on", "pair", str(model), str(pairs),
+        "--seeds", "2", "--set", "task.epochs=1", "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    first = bench(*command)
+    assert first.stderr.count("$ plm finetune") == 4
+    found = json.loads((tmp_path / "out" / "ngrams.json").read_text(encoding="utf-8"))
+    for name in ("single", "pairs"):
+        assert {form: len(scores) for form, scores in found[name]["test"].items()} == {
+            "linear": 1, "alone": 2, "together": 2,
+        }  # fmt: skip
+        assert len(found[name]["mixes"]) == 2
+        assert f"{name}, accuracy" in first.stdout
+    cut = {part: (tmp_path / "out" / "rows" / "pairs" / f"{part}.tsv") for part in ("train", "dev", "test")}
+    assert {part: len(path.read_text().splitlines()) - 1 for part, path in cut.items()} == {
+        "train": 72, "dev": 8, "test": 20,
+    }  # fmt: skip
+    again = bench(*command)
+    assert "$ plm" not in again.stderr
+    assert again.stdout == first.stdout
+
+
+@pytest.mark.slow
 def test_the_ablation_adds_one_change_after_another_and_repeats_nothing_that_is_finished(corpus: Path, tmp_path: Path):
     more, held = (tmp_path / name for name in ("more.txt", "held.txt"))
     for path in (more, held):

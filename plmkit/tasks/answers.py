@@ -1,5 +1,6 @@
 """Tasks with one answer per row, a class or a number; each kind adds how its texts are read."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch.nn.functional as F
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
@@ -29,6 +31,7 @@ from plmkit.tasks.rows import check_classes, check_trainable, classes_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores
 
 LISTED = 6  # classes that are listed one by one
+SMALLEST = 1e-6  # variance of errors that counts as none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +108,9 @@ class ClassTask(WeighedTask, ChoiceTask):
             weight, bias = np.concatenate([-weight, weight], axis=1) / 2, np.concatenate([-bias, bias]) / 2
         return LinearModel(weight=weight.astype(np.float32), bias=bias.astype(np.float32), strength=strength)
 
+    def misfit(self, answers: Tensor, labels: Tensor) -> float:
+        return float(F.cross_entropy(answers, labels, reduction="sum"))
+
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         (label, _), *_ = Counter(row.label for row in train).most_common(1)
         right = sum(row.label == label for row in rows)
@@ -170,6 +176,14 @@ class NumberTask(WindowedTask):
         found = Ridge(alpha=1 / strength, solver="sparse_cg").fit(matrix, np.array([self.target(row) for row in rows]))
         weight, bias = found.coef_[:, None], np.array([found.intercept_])
         return LinearModel(weight=weight.astype(np.float32), bias=bias.astype(np.float32), strength=strength)
+
+    def misfit(self, answers: Tensor, labels: Tensor) -> float:
+        """Of errors that are normally distributed around their mean."""
+        errors = labels - answers.squeeze(1)
+        return len(labels) / 2 * math.log(float(errors.var(correction=0)) + SMALLEST)
+
+    def shift(self, answers: Tensor, labels: Tensor) -> float:
+        return float((labels - answers.squeeze(1)).mean())
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         mean = sum(float(row.label) for row in train) / len(train)

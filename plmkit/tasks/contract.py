@@ -294,6 +294,14 @@ class Task(ABC):
         """A linear model over n-grams; the lower its strength, the more it is regularised. None: the kind has none."""
         return None
 
+    def misfit(self, answers: Tensor, labels: Tensor) -> float:
+        """The negative log-likelihood of the labels, by which answers of a network and a linear model are mixed."""
+        raise NotImplementedError(f"{type(self).__name__} has no linear model")
+
+    def shift(self, answers: Tensor, labels: Tensor) -> float:
+        """What mixed answers lack on average."""
+        return 0.0
+
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline | None:
         """The score to beat: that of one answer for all texts, taken from the training labels."""
         return None

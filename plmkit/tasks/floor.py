@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
@@ -15,28 +16,27 @@ from plmkit.tasks.ngrams import LinearModel, Ngrams, matrix_of
 
 STRENGTHS = (1.0, 4.0, 16.0, 64.0)  # of the linear model; the best on dev is used
 USUAL = 16.0  # without dev
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the linear model's answers in a mix
+MIDDLE, CERTAINTY = 0.5, 4.0  # mean and precision of the weights in a mix before dev is seen: a few rows change little
+WEIGHTS = 2  # that n-grams add to a mix; each must raise the log-likelihood of dev by 1 (Akaike, 1974)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """How much of the answers is the linear model's; the rest is the network's, with or without its own n-grams."""
+    """What the answers of a network, of its own n-grams and of the linear model are multiplied by in their sum."""
 
+    network: float = 1.0
+    ngrams: float = 1.0
     linear: float = 0.0
-    ngrams: bool = True
+    shift: float = 0.0  # added to the sum
 
     def __str__(self) -> str:
         if self.is_network:
-            return tr("n-grams did not help on dev and were left out")
-        if self.linear == 1:
-            return tr("the linear model alone was best on dev")
-        network = tr("the network with its n-grams") if self.ngrams else tr("the network")
-        if not self.linear:
-            return tr("{network} was best on dev", network=network)
+            return tr("did not help on dev and were left out")
         return tr(
-            "best on dev: {own:.0%} {network}, {linear:.0%} the linear model",
-            own=1 - self.linear,
-            network=network,
+            "fitted on dev: {network:.2f} × the network + {ngrams:.2f} × its own n-grams + "
+            "{linear:.2f} × the linear model",
+            network=self.network,
+            ngrams=self.ngrams,
             linear=self.linear,
         )
 
@@ -45,15 +45,15 @@ class Mix:
         """Whether neither n-grams nor the linear model are used."""
         return not self.ngrams and not self.linear
 
-
-MIXES = [
-    Mix(linear=share, ngrams=ngrams) for ngrams in (True, False) for share in SHARES if ngrams or share < 1
-]  # in the order in which equal ones are preferred
+    def of(self, parts: Tensor) -> Tensor:
+        """(rows, outputs) from (3, rows, outputs)."""
+        weights = torch.tensor([self.network, self.ngrams, self.linear], dtype=parts.dtype)
+        return (weights[:, None, None] * parts).sum(0) + self.shift
 
 
 def with_ngrams(task: Task, rows: Sequence[Row]) -> Task:
     """The task with the n-grams of its training rows."""
-    return replace(task, ngrams=Ngrams.of([(row.text, row.other) for row in rows]))
+    return replace(task, ngrams=Ngrams.of([(row.text, row.other) for row in rows], max(1, len(task.classes))))
 
 
 def as_used(task: Task, weights: dict[str, Tensor], mix: Mix) -> tuple[Task, dict[str, Tensor]]:
@@ -72,6 +72,7 @@ class Floor:
 
     def __init__(self, task: Task, train: Sequence[Example], dev: Sequence[Example]) -> None:
         self.task, self.dev = task, dev
+        self.labels = torch.from_numpy(np.array([example.label for example in dev]))
         matrix, rows = self.matrix(train), rows_of(train)
         self.of_dev = self.matrix(dev) if dev else None
         fitted = [task.linear_model(matrix, rows, strength) for strength in (STRENGTHS if dev else (USUAL,))]
@@ -100,25 +101,42 @@ class Floor:
         return made, made.score([made.revised(prediction) for prediction in predictions], rows)
 
     def choose(self, answers: Tensor, weight: Tensor) -> tuple[Mix, Task, dict[str, Any]]:
-        """The mix that is best on dev, the task as it determines it, and its scores.
+        """The mix that explains dev best, the task as it determines it, and its scores.
 
         From the network's answers and its weights of n-grams.
         """
         own = torch.from_numpy(np.asarray(self.of_dev @ weight.numpy())).float()
-        linear = self.linear.answers(self.of_dev)
-        found = {}
-        for mix in MIXES:
-            mine = answers if mix.ngrams else answers - own
-            found[mix] = self.tuned((1 - mix.linear) * mine + mix.linear * linear)
-        best = max(MIXES, key=lambda mix: found[mix][1][self.task.measure])
-        return best, *found[best]
+        parts = torch.stack([answers - own, own, self.linear.answers(self.of_dev)]).double()
+        alone, mix = self.fitted(parts, 1), self.fitted(parts, len(parts))
+        if self.misfit(alone, parts) - self.misfit(mix, parts) <= WEIGHTS:
+            mix = Mix(ngrams=0.0)
+        return mix, *self.tuned(mix.of(parts).float())
+
+    def fitted(self, parts: Tensor, used: int) -> Mix:
+        """The likeliest weights of the first of (3, rows, outputs) answers, none below 0; the others are left out."""
+        left = [0.0] * (len(parts) - used)
+
+        def loss(weights: np.ndarray) -> float:
+            return self.misfit(mix_of([*weights, *left]), parts) + CERTAINTY / 2 * float(
+                ((weights - MIDDLE) ** 2).sum()
+            )
+
+        mix = mix_of([*minimize(loss, np.full(used, MIDDLE), bounds=[(0, None)] * used).x, *left])
+        return replace(mix, shift=self.task.shift(mix.of(parts), self.labels))
+
+    def misfit(self, mix: Mix, parts: Tensor) -> float:
+        return self.task.misfit(mix.of(parts), self.labels)
 
     def mixed(self, weights: dict[str, Tensor], stem: str, mix: Mix) -> dict[str, Tensor]:
         """The weights of a network that gives the answers of a mix."""
-        own = weights[f"{stem}.ngrams.weight"] * float(mix.ngrams)
-        share = 1 - mix.linear
+        own = weights[f"{stem}.ngrams.weight"]
         return weights | {
-            f"{stem}.ngrams.weight": share * own + mix.linear * torch.from_numpy(self.linear.weight),
-            f"{stem}.ngrams.bias": mix.linear * torch.from_numpy(self.linear.bias),
-            f"{stem}.ngrams.share": torch.tensor(share),
+            f"{stem}.ngrams.weight": mix.ngrams * own + mix.linear * torch.from_numpy(self.linear.weight),
+            f"{stem}.ngrams.bias": mix.linear * torch.from_numpy(self.linear.bias) + mix.shift,
+            f"{stem}.ngrams.share": torch.tensor(mix.network),
         }
+
+
+def mix_of(weights: Sequence[float]) -> Mix:
+    network, ngrams, linear = map(float, weights)
+    return Mix(network=network, ngrams=ngrams, linear=linear)

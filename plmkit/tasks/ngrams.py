@@ -22,6 +22,8 @@ from plmkit.tasks.framing import Texts
 from plmkit.training.run_folder import NGRAMS
 
 MOST = 1 << 20  # n-grams that are kept, the most frequent ones
+WEIGHTS = 1 << 22  # of n-grams, one per output: with many classes, fewer n-grams are kept
+CROWD = 4  # times as many may be counted at once; then the rarest are forgotten
 CHARACTERS = (1, 3)  # lengths of n-grams in Chinese and other text without spaces
 WORDS, WITHIN = (1, 2), (3, 5)  # lengths of n-grams of words, and of characters within words
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -38,14 +40,17 @@ class Ngrams:
     counts: dict[str, int]  # rows that contain each n-gram
 
     @classmethod
-    def of(cls, rows: Sequence[Texts]) -> Self:
+    def of(cls, rows: Sequence[Texts], outputs: int = 1) -> Self:
+        most = min(MOST, WEIGHTS // outputs)
         texts = [text for row in rows for text in row if text]
         unspaced = sum(len(UNSPACED.findall(text)) for text in texts) > MANY * sum(map(len, texts))
         counted: Counter[str] = Counter()
         for row in rows:
             # in the order of the text, not of a set: every process must number them alike
             counted.update(dict.fromkeys((name for block in blocks_of(row, unspaced) for name in block), 1))
-        return cls(unspaced=unspaced, rows=len(rows), counts=dict(counted.most_common(MOST)))
+            if len(counted) > CROWD * MOST:
+                counted = Counter(dict(counted.most_common(MOST)))
+        return cls(unspaced=unspaced, rows=len(rows), counts=dict(counted.most_common(most)))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -70,7 +75,7 @@ class Ngrams:
                 numbers += known
                 weights.append(values / math.sqrt(values @ values))
         return Vector(
-            numbers=np.array(numbers, dtype=np.int64),
+            numbers=np.array(numbers, dtype=np.int32),  # half the memory: there is one per n-gram of every row
             weights=np.concatenate([*weights, np.zeros(0)]).astype(np.float32),
         )
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from sklearn.linear_model import LogisticRegression
 
 import plmkit
 from plmkit.data.batch import Batch, Side, States
 from plmkit.tasks.contract import Example, Row
-from plmkit.tasks.floor import MIXES, Floor, Mix, as_used, with_ngrams
+from plmkit.tasks.floor import Floor, Mix, as_used, with_ngrams
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.kinds.regress import Regress
@@ -33,7 +34,10 @@ def examples(count: int, seed: int) -> tuple[Classify, list[Example]]:
 
 
 def vectors_of(task, rows):
-    return [Example(row=row, inputs=(), ngrams=task.ngrams.vector((row.text, row.other))) for row in rows]
+    return [
+        Example(row=row, inputs=(), label=task.target(row), ngrams=task.ngrams.vector((row.text, row.other)))
+        for row in rows
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -61,26 +65,63 @@ def test_the_linear_model_learns_which_words_matter(floor):
     assert (summary["measure"], summary["dev"], summary["ngrams"]) == ("accuracy", 1.0, len(weight))
 
 
-def test_a_network_that_is_wrong_is_outvoted_by_the_linear_model(floor):
-    mix, _, scores = floor.choose(-100 * right(floor), no_weights(floor))
-    assert (mix, scores["accuracy"]) == (Mix(linear=1.0), 1.0)
+def test_a_network_that_is_wrong_has_no_weight(floor):
+    mix, _, scores = floor.choose(-right(floor), no_weights(floor))
+    assert (mix.network, scores["accuracy"]) == (0.0, 1.0)
+    assert mix.linear > 1
 
 
-def test_a_network_whose_ngrams_mislead_is_used_without_them(floor):
-    linear = replace(floor.linear, weight=-100 * floor.linear.weight, bias=-floor.linear.bias)
-    wrong = torch.from_numpy(linear.weight)
-    own = torch.from_numpy(floor.of_dev @ linear.weight)
-    misled = Floor.__new__(Floor)
-    vars(misled).update(vars(floor) | {"linear": linear})
-    mix, _, scores = misled.choose(right(floor) + own, wrong)
-    assert (mix, mix.is_network, scores["accuracy"]) == (Mix(ngrams=False), True, 1.0)
+def test_ngrams_of_the_network_that_mislead_have_no_weight(floor):
+    wrong = -torch.from_numpy(floor.linear.weight)
+    mix, _, scores = floor.choose(right(floor) + torch.from_numpy(floor.of_dev @ wrong.numpy()), wrong)
+    assert (mix.ngrams, scores["accuracy"]) == (0.0, 1.0)
+    assert mix.network > 0.5
 
 
-def test_among_equals_the_network_with_its_own_ngrams_comes_first(floor):
-    assert floor.choose(right(floor), no_weights(floor))[0] == Mix() == MIXES[0]
+def test_ngrams_are_left_out_if_they_explain_no_more_of_dev_than_the_network(floor):
+    mix, _, scores = floor.choose(20 * right(floor), no_weights(floor))
+    assert (mix, mix.is_network, scores["accuracy"]) == (Mix(ngrams=0.0), True, 1.0)
 
 
-@pytest.mark.parametrize("mix", MIXES, ids=str)
+def test_two_that_err_on_different_rows_are_both_used(floor):
+    """The network knows the first half of dev, the linear model the second."""
+    half = torch.arange(len(floor.dev))[:, None] < len(floor.dev) // 2
+    linear = floor.linear.answers(floor.of_dev)
+    own = no_weights(floor)
+    silenced = Floor.__new__(Floor)
+    vars(silenced).update(vars(floor))
+    silenced.of_dev = floor.of_dev.multiply(~half.numpy()).tocsr()
+    mix, _, scores = silenced.choose(torch.where(half, right(floor), 0 * linear), own)
+    assert scores["accuracy"] == 1.0
+    assert min(mix.network, mix.linear) > 0.5
+
+
+def test_the_weights_are_those_of_a_logistic_regression_on_dev(floor):
+    """Where dev is large, what is assumed before it is seen does not count: scikit-learn finds the same weights."""
+    rng = torch.Generator().manual_seed(0)
+    signal = torch.randn(4000, generator=rng).double()
+    labels = (torch.rand(4000, generator=rng) < torch.sigmoid(2 * signal)).long()
+    network, linear = (signal + 0.7 * torch.randn(4000, generator=rng) for _ in range(2))
+    parts = torch.stack([torch.stack([-part / 2, part / 2], 1) for part in (network, 0 * network, linear)])
+    large = Floor.__new__(Floor)
+    vars(large).update(vars(floor) | {"labels": labels})
+    found = large.fitted(parts, 3)
+    features = torch.stack([network, linear], 1).numpy()
+    theirs = LogisticRegression(C=1e6, fit_intercept=False).fit(features, labels.numpy()).coef_[0]
+    assert [found.network, found.linear] == pytest.approx(theirs, abs=0.02)
+
+
+def test_a_dev_of_few_rows_changes_little(floor):
+    few = Floor.__new__(Floor)
+    vars(few).update(vars(floor) | {"labels": floor.labels[:2]})
+    parts = torch.stack([right(floor)[:2], 0 * right(floor)[:2], right(floor)[:2]]).double()
+    mix = few.fitted(parts, 3)
+    assert max(abs(mix.network - 0.5), abs(mix.linear - 0.5)) < 0.1
+
+
+@pytest.mark.parametrize(
+    "mix", [Mix(), Mix(network=0.6, ngrams=0.0, linear=0.4), Mix(network=2.0, ngrams=0.5, shift=1.5)]
+)
 def test_mixed_weights_give_the_answers_of_the_mix(mix, floor):
     torch.manual_seed(0)
     head = ClassHead(width=4, outputs=2, ngrams=len(floor.task.ngrams)).eval()
@@ -93,7 +134,7 @@ def test_mixed_weights_give_the_answers_of_the_mix(mix, floor):
         network = head.classify(states.pooled)
         own = torch.from_numpy(floor.of_dev @ head.ngrams.weight.numpy())
         linear = floor.linear.answers(floor.of_dev)
-        expected = (1 - mix.linear) * (network + mix.ngrams * own) + mix.linear * linear
+        expected = mix.network * network + mix.ngrams * own + mix.linear * linear + mix.shift
         state = {f"heads.x.{name}": weight for name, weight in head.state_dict().items()}
         mixed = floor.mixed(state, "heads.x", mix)
         head.load_state_dict({name.removeprefix("heads.x."): weight for name, weight in mixed.items()})
@@ -102,7 +143,7 @@ def test_mixed_weights_give_the_answers_of_the_mix(mix, floor):
 
 def test_what_did_not_help_is_left_out_of_task_and_weights(floor):
     weights = {"heads.classify.ngrams.share": torch.ones(()), "heads.classify.classify.weight": torch.ones(1)}
-    task, kept = as_used(floor.task, weights, Mix(ngrams=False))
+    task, kept = as_used(floor.task, weights, Mix(ngrams=0.0))
     assert (task.ngrams, list(kept)) == (None, ["heads.classify.classify.weight"])
     assert as_used(floor.task, weights, Mix()) == (floor.task, weights)
 
@@ -115,6 +156,15 @@ def test_numbers_have_a_floor_too():
     train = vectors_of(task, rows)
     floor = Floor(task, train, train)
     assert floor.scores(floor.linear, train)["pearson"] > 0.95
+    labels = torch.tensor([[row.label] for row in rows])
+    assert floor.choose(3 * labels - 7, torch.zeros(len(task.ngrams), 1))[0].is_network
+    assert floor.fitted(torch.stack([3 * labels - 7] * 3).double(), 1).network == pytest.approx(1 / 3, abs=0.01)
+    noisy = labels + torch.randn(labels.shape, generator=torch.Generator().manual_seed(0))
+    mix, _ = floor.choose(noisy + 5, torch.zeros(len(task.ngrams), 1))
+    assert mix.linear > 0.5
+    assert mix.of(torch.stack([noisy + 5, 0 * noisy, floor.linear.answers(floor.of_dev)])).mean() == pytest.approx(
+        float(labels.mean()), abs=1e-3
+    )
 
 
 @pytest.fixture

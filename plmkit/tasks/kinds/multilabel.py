@@ -145,6 +145,9 @@ class MultiLabel(WeighedTask):
                 )
             )
 
+    def misfit(self, answers: Tensor, labels: Tensor) -> float:
+        return float(F.binary_cross_entropy_with_logits(answers, labels.to(answers.dtype), reduction="sum"))
+
     def linear_model(self, matrix: csr_matrix, rows: Sequence[Row], strength: float) -> LinearModel:
         """Logistic regression of each class."""
         from sklearn.linear_model import LogisticRegression  # slow to import
