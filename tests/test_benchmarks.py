@@ -53,6 +53,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("precision_speed", 1),
         ("preparation_speed", 2),
         ("finetuning_speed", 4),
+        ("kinds_speed", 5),
         ("prediction_speed", 1),
         ("search_speed", 2),
         ("answering_speed", 1),
