@@ -40,7 +40,7 @@ def panels_of(text: str) -> list[Panel]:
 def draw(panels: list[Panel], picture: Path) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(3.7 * len(panels), 3.6), layout="constrained")
+    figure = Figure(figsize=(3.7 * len(panels), 4.2), layout="constrained")
     for panel, axes in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
         for name, scores in panel.models.items():
             values, deviations = zip(*scores, strict=True)
@@ -50,7 +50,7 @@ def draw(panels: list[Panel], picture: Path) -> None:
             axes.axhline(panel.baseline_score, color="gray", linestyle="--", linewidth=0.8, label=panel.baseline)
         axes.set(title=panel.title, xlabel="layer (0: embeddings)", ylabel="accuracy or F1 (%)")
         axes.set_xticks(range(max(map(len, panel.models.values()))))
-        axes.legend(frameon=False, fontsize="small")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False, fontsize="small")
     figure.savefig(picture, dpi=100)
 
 
