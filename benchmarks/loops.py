@@ -63,7 +63,7 @@ def read_samples(text: Path, tokenizer: Path, cache: Path, corruption: Sequence[
 
 def our_steps(
     network: Any, source: Any, optimizer: Any, schedule: Any, steps: int, seed: int = 0,
-    between: Callable[[], None] | None = None, **how: Any,
+    between: Callable[[], None] | None = None, clock: Callable[[], float] = time.perf_counter, **how: Any,
 ) -> tuple[int, float]:  # fmt: skip
     """Tokens that our loop read, and the seconds that it took; what is done `between` steps is not counted."""
     from plmkit.training.loop import Budget, Report, State, train
@@ -71,20 +71,22 @@ def our_steps(
 
     warm: list[State] = []
     pauses: list[float] = []
+    begun: list[float] = []
 
     def watch(report: Report) -> bool:
         if report.state.step == WARM_STEPS:
             warm.append(report.state)
+            begun.append(clock())
         if warm and between is not None:
-            started = time.perf_counter()
+            started = clock()
             between()
-            pauses.append(time.perf_counter() - started)
+            pauses.append(clock() - started)
         return True
 
     budget = Budget(steps=WARM_STEPS + steps)
     step = Step(network, optimizer, clip=schedule.clip, **how)
     end = train(step, source, schedule, budget, watch, seed=seed)
-    return end.tokens - warm[0].tokens, end.seconds - warm[0].seconds - sum(pauses)
+    return end.tokens - warm[0].tokens, clock() - begun[0] - sum(pauses)
 
 
 def their_seconds(

@@ -53,6 +53,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("precision_speed", 1),
         ("preparation_speed", 2),
         ("finetuning_speed", 4),
+        ("kinds_speed", 5),
         ("prediction_speed", 1),
         ("search_speed", 2),
         ("answering_speed", 1),
@@ -350,6 +351,24 @@ def test_senses_are_apart_as_often_as_a_pair_of_one_sense_is_nearer():
     same = np.array([True, True, False, False])
     assert ranked(np.array([0.9, 0.5, 0.5, 0.8]), same) == 2.5 / 4
     assert ranked(np.ones(4), same) == 0.5
+
+
+def test_the_picture_of_what_layers_know_shows_the_rows_of_its_table():
+    from benchmarks.probes_picture import SECTION, panels_of
+
+    (panel,) = panels_of(f"""{SECTION}
+
+| | embeddings | layer 1 | layer 2 |
+|---|---|---|---|
+| **English, senses** (most frequent sense: 59.8) | | | |
+| elmo-mini | 41.9 ± 1.3 | **49.0 ± 1.2** | |
+
+## Another section
+
+| other-mini | 1.0 ± 1.0 | | |
+""")
+    assert (panel.title, panel.baseline, panel.baseline_score) == ("English, senses", "most frequent sense", 59.8)
+    assert panel.models == {"elmo-mini": [(41.9, 1.3), (49.0, 1.2)]}
 
 
 def test_a_ratio_is_the_median_over_rounds():

@@ -291,6 +291,7 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.image_size": "image size",
     r"architecture\.activation": "activation",
     r"architecture\.memory": "memory",
+    r"architecture\.restart_share": "restarted states",
     r"architecture\.bidirectional": "encoder directions",
     r"architecture\.band": "bands",
     r"architecture\.max_length|stages\..*": "length",

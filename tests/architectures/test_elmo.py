@@ -117,6 +117,25 @@ def test_a_text_read_in_parts_has_the_states_of_the_whole(residual):
     assert not torch.allclose(fresh.hidden, second.hidden)
 
 
+def test_in_training_some_rows_begin_from_an_empty_state_as_new_texts_do():
+    rows, backward = [[3, 4, 5], [7, 6, 3]], [False, True]
+    fresh, always = one_way(model_of(), rows, backward), model_of(replace(TINY, restart_share=1.0))
+    carried = one_way(always, rows, backward, fresh.memory)  # not in training: every row continues
+    assert not torch.allclose(carried.hidden, fresh.hidden)
+    torch.testing.assert_close(one_way(always.train(), rows, backward, fresh.memory).hidden, fresh.hidden)
+
+
+def test_the_share_of_restarted_rows_is_the_one_that_is_set_and_all_of_a_row_is_emptied():
+    outputs, cells = torch.ones(4_000, 1, 2, 4), torch.full((4_000, 1, 2, 6), 3.0)
+    torch.manual_seed(0)
+    made = model_of(replace(TINY, restart_share=0.25)).train().restarted((outputs, cells))
+    empty = [(part == 0).flatten(1).all(1) for part in made]
+    assert torch.equal(empty[0], empty[1])
+    assert 0.23 < float(empty[0].float().mean()) < 0.27
+    for part, whole, rows in zip(made, (outputs, cells), empty, strict=True):
+        assert torch.equal(part[~rows], whole[~rows])
+
+
 def test_an_unknown_word_is_read_by_its_characters():
     model = model_of()
     batch = batch_of([0, 3, 2, 1])
@@ -154,6 +173,7 @@ def test_cells_and_outputs_are_clipped():
         ({"filters": ()}, r"such as \[\[2, 64\]\]"),
         ({"filters": ((0, 3),)}, r"found \[\[0, 3\]\]"),
         ({"filters": ((2, 4), (51, 3))}, "a filter over 51 characters, and a word has at most 50"),
+        ({"restart_share": 1.5}, "restart_share is a share from 0 to 1; found 1.5"),
         ({"cell_clip": 0.0}, "architecture.cell_clip must be above 0"),
         ({"activation": "swish"}, "Unknown architecture.activation 'swish'"),
     ],

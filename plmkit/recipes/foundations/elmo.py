@@ -13,7 +13,7 @@ from plmkit.tokenizers.counted import SentenceWords
 
 FOR_MINUTES = for_minutes(
     "size", "batch", "learning rate", "warm-up", "schedule", "optimizer", "clipping", "loss weights", "length",
-    "vocabulary",
+    "vocabulary", "restarted states",
 )  # fmt: skip
 
 
@@ -53,7 +53,8 @@ def elmo_mini() -> Recipe:
         vocabulary=200_000,
         tokenizer=SentenceWords(size=200_000),
         architecture=Elmo(
-            layers=2, width=256, cell=512, filters=((1, 16), (2, 32), (3, 64), (4, 128)), highways=1, characters=16
+            layers=2, width=256, cell=512, filters=((1, 16), (2, 32), (3, 64), (4, 128)), highways=1, characters=16,
+            restart_share=0.05,  # bilm-tf carries every state over: in runs of minutes no row would begin a text
         ),
         objectives=(ForwardLM(words=20_000, samples=2048), BackwardLM()),
         stages=(Stage(length=32),),
