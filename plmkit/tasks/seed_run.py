@@ -351,8 +351,6 @@ class SeedRun:
         for run in self.runs:
             if run.task.tunes and not run.data.dev:
                 learned[run.task.name] = learned_by(run.tuned_on(run.data.train[:TUNED_ON])[0])
-            elif run.data.floor and run.data.dev:  # the answers on dev are a mix that was only just chosen
-                learned[run.task.name] = learned_by(run.tuned_on(run.data.dev)[0])
             task = replace(run.task, **learned.get(run.task.name, {}))
             for part, examples in (("train", run.data.sample), ("test", run.data.test)):
                 if examples:
