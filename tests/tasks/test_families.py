@@ -96,11 +96,11 @@ def fine_tuned(model: Path, kind: str, folder: Path, **settings: object):
         "run.threads": 1,
         "run.log_steps": 1,
         "task.batch": 8,
-        "task.learning_rate": 0.01,
+        "task.learning_rate": 0.02,
         "task.dropout": 0,
         **settings,
     }
-    plmkit.finetune(model, kind, rows_file(kind, folder), folder / "out", epochs=6, settings=given, quiet=True)
+    plmkit.finetune(model, kind, rows_file(kind, folder), folder / "out", epochs=12, settings=given, quiet=True)
     lines = map(json.loads, (folder / "out" / "metrics.jsonl").read_text().splitlines())
     losses = [line["train/0/loss"] for line in lines if "train/0/loss" in line]
     return plmkit.load(folder / "out", device="cpu"), load_file(folder / "out" / "model.safetensors"), losses
