@@ -11,11 +11,13 @@ from safetensors.torch import load_file
 import plmkit
 from plmkit.architectures.encoder import Encoder
 from plmkit.catalogue import CATALOGUE, find
+from plmkit.data.batch import Batch, Side, States
 from plmkit.errors import PlmError
 from plmkit.inference.loading import read_parts, without_generator
 from plmkit.tasks.features import with_features
 from plmkit.tasks.gpt_finetuning import with_task_tokens
-from plmkit.tasks.registry import KINDS, reasons_against
+from plmkit.tasks.heads import ChoiceHead
+from plmkit.tasks.registry import KINDS, find_kind, reasons_against
 from plmkit.tasks.seed_run import build
 from plmkit.tasks.settings import TaskSettings
 
@@ -199,3 +201,26 @@ def test_elmo_stays_bit_identical_below_every_kind_and_both_mixes_are_trained(ki
     first, second = (weights[f"model.mixes.{place}.weights"] for place in ("input", "output"))
     assert first.abs().min() > 0 and second.abs().min() > 0  # both begin at 0
     assert not torch.equal(first, second)
+
+
+def test_kinds_with_an_answer_for_each_token_read_every_state_and_the_others_one_vector_per_row():
+    found = {kind: set(find_kind(kind).reads) for kind in KINDS}
+    tokens = {"tag": {"hidden"}, "qa": {"hidden"}, "match": {"hidden"}, "slots": {"hidden", "pooled"}}
+    assert found == dict.fromkeys(KINDS, {"pooled"}) | tokens
+
+
+def test_a_constant_added_to_the_scores_of_all_choices_changes_nothing():
+    torch.manual_seed(0)
+    head = ChoiceHead(width=4, dropout=0.0)
+    tokens = torch.ones(5, 2, dtype=torch.long)
+    batch = Batch(
+        source=Side(tokens=tokens, visible=tokens.bool()), labels=torch.tensor([1, 2]),
+        alternatives=torch.tensor([0, 0, 1, 1, 1]),
+    )  # fmt: skip
+    states = States(hidden=torch.randn(5, 2, 4), pooled=torch.randn(5, 4))
+    loss, shares = head(states, batch), head.answers(states, batch).softmax(-1)
+    with torch.no_grad():
+        head.classify.bias += 7.5
+    torch.testing.assert_close(head(states, batch), loss)
+    torch.testing.assert_close(head.answers(states, batch).softmax(-1), shares)
+    assert shares[0, 2] == 0  # the first has two choices
