@@ -206,7 +206,7 @@ def test_elmo_stays_bit_identical_below_every_kind_and_both_mixes_are_trained(ki
 def test_kinds_with_an_answer_for_each_token_read_every_state_and_the_others_one_vector_per_row():
     found = {kind: set(find_kind(kind).reads) for kind in KINDS}
     tokens = {"tag": {"hidden"}, "qa": {"hidden"}, "match": {"hidden"}, "slots": {"hidden", "pooled"}}
-    assert found == dict.fromkeys(KINDS, {"pooled"}) | tokens
+    assert found == {key: {"pooled"} for key in KINDS} | tokens
 
 
 def test_a_constant_added_to_the_scores_of_all_choices_changes_nothing():
