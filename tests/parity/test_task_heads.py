@@ -1,4 +1,4 @@
-"""Our heads of tasks equal those of every class of transformers on copied weights: outputs, loss and gradients, to 1e-5.
+"""Our heads of tasks equal those of every class of transformers on copied weights: outputs, loss, gradients, to 1e-5.
 
 XLNet's own head for answers is in test_answering.py.
 """
@@ -80,7 +80,9 @@ def run_theirs(network, family, batch: Batch, kind: str):
     return network(**given, labels=batch.labels)
 
 
-@pytest.mark.parametrize(("family", "name", "kind"), [*CLASSES, *REGRESSORS], ids=lambda given: given if isinstance(given, str) else "")
+@pytest.mark.parametrize(
+    ("family", "name", "kind"), [*CLASSES, *REGRESSORS], ids=lambda given: given if isinstance(given, str) else ""
+)
 def test_outputs_loss_and_every_gradient_are_equal(family, name, kind):
     torch.manual_seed(3)
     made = getattr(transformers, name)
@@ -108,7 +110,9 @@ def test_outputs_loss_and_every_gradient_are_equal(family, name, kind):
     found = {name: gradient for name, gradient in gradients_of(ours).items() if gradient is not None}
     assert found.keys() == wanted.keys()
     for weight, gradient in found.items():
-        torch.testing.assert_close(gradient, wanted[weight], **CLOSE, msg=lambda text, weight=weight: f"{weight}: {text}")
+        torch.testing.assert_close(
+            gradient, wanted[weight], **CLOSE, msg=lambda text, weight=weight: f"{weight}: {text}"
+        )
     assert all(gradient.abs().max() > 1e-5 for weight, gradient in found.items() if not weight.endswith("bias"))
     assert f"heads.{head}.classify.weight" in found
 

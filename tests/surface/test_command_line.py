@@ -151,6 +151,9 @@ def test_recipes_as_json(plm):
     assert {recipe["name"]: recipe["parameters"] for recipe in found["recipes"]}["bert-mini"] == 5_479_746
     one = only_object(plm("recipes", "bert-base", "--json"))
     assert (one["name"], one["parameters"], one["architecture"]["layers"]) == ("bert-base", 110_106_428, 12)
+    assert (one["tasks"], one["unsupported_tasks"]) == ([*KINDS], {})
+    tasks = {recipe["name"]: recipe["tasks"] for recipe in found["recipes"]}
+    assert (tasks["elmo-tiny"], tasks["caption-tiny"]) == ([*KINDS], [])
     mini = only_object(plm("recipes", "bert-mini", "--json"))
     assert (mini["parameters"], mini["tokenizer_size"]) == (5_479_746, mini["tokenizer"]["size"]) == (5_479_746, 8_000)
     assert (mini["paper_parameters"], mini["paper_vocabulary"]) == (11_267_900, 30_522)
@@ -220,6 +223,7 @@ def test_one_recipe_shows_its_five_choices_its_paper_and_every_setting(plm):
     assert "\nWith the paper's vocabulary of 30,522: 11,267,900 parameters, 11,170,560 of them in the encoder." in out
     assert "\n88 MB during training" in out  # 16 bytes for each that is trained
     assert "set for runs of minutes" in out
+    assert f"\nTasks (plm finetune --task): {', '.join(KINDS)}." in out
     assert "architecture.layers=4" in out
     assert "corruption.token_masking.rate=" in out
     for field in fields(Machine):

@@ -107,7 +107,9 @@ def test_every_kind_keeps_the_contract(kind, parts, tmp_path):
     assert baseline is None or baseline.measure in scores
     assert task.describe(rows)
     assert task.answers
-    assert (task.problem is None) == (kind in ("paraphrase", "similarity", "slots", "match"))  # no class of Hugging Face
+    assert (task.problem is None) == (
+        kind in ("paraphrase", "similarity", "slots", "match")
+    )  # no class of Hugging Face
     for ending in task.writes:
         assert task.written(rows, predictions, ending)
 
