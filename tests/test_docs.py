@@ -17,9 +17,9 @@ PAGES = sorted(path.name for path in DOCS.glob("*.md") if path.name != "README.m
 def test_the_index_names_every_page():
     assert re.findall(r"\]\(([a-z-]+\.md)\)", (DOCS / "README.md").read_text(encoding="utf-8")) == [
         "add-a-masking.md", "add-an-objective.md", "add-an-architecture.md", "add-a-tokenizer.md", "add-a-task.md",
-        "add-a-recipe.md", "translate.md",
+        "add-a-recipe.md", "translate.md", "errata.md",
     ]  # fmt: skip
-    assert len(PAGES) == 7
+    assert len(PAGES) == 8
 
 
 @pytest.mark.parametrize("page", PAGES)

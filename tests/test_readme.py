@@ -95,6 +95,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (tmp_path / "candidates.tsv").write_text(f"qid\tquestion\tanswer\tlabel\n{rows}", encoding="utf-8")
     rows = "".join(f"{one}\t{other}\t{number % 2}\n" for number, (one, other) in enumerate(pairwise(text[:25])))
+    topics = "".join(f"we walk number {number}\t{('walk', 'walk|river', '')[number % 3]}\n" for number in range(12))
+    (tmp_path / "topics.tsv").write_text(f"text\tlabels\n{topics}", encoding="utf-8")
     (tmp_path / "matches.tsv").write_text(f"text_a\ttext_b\tlabel\n{rows}", encoding="utf-8")
     tagged = "1\tthe\t_\tDET\n2\tweather\t_\tNOUN\n3\tis\t_\tVERB\n\n"
     (tmp_path / "tagged.conllu").write_text(tagged * 10, encoding="utf-8")

@@ -16,7 +16,7 @@ class WeighedTask(WindowedTask):
     """A task whose loss is over classes."""
 
     class_weights: tuple[float, ...] | str | None = None  # balanced: rare classes count more; or [1.0, 5.0], in order
-    label_smoothing: float = 0.0  # share of a target that is spread over all classes
+    label_smoothing: float = 0.0  # share of a target that goes to all classes alike
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,7 +18,8 @@ COLUMN = "labels"  # preferred to the usual names of a column with one label
 
 def search_in(table: Table, search: Search) -> str | None:
     """The column of label lists, where the user names none: `labels`, or the one that a model was trained on."""
-    return search.named.label or (None if search.trained.label in table.columns else table.heading.called(COLUMN))
+    trained = search.trained.label if search.trained.label in table.columns else None
+    return search.named.label or trained or table.heading.called(COLUMN)
 
 
 def labels_in(cell: object, separator: str, place: str) -> tuple[str, ...] | None:

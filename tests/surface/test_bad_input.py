@@ -259,8 +259,8 @@ def test_an_unknown_setting_of_pretraining(setting, hint, refused, here):
 
 def test_an_unknown_setting_of_fine_tuning(refused, here, pretrained):
     assert "Did you mean 'task.epochs'?" in refused(*tune(pretrained, here, "--set", "task.epoch=1"))
-    said = refused(*tune(pretrained, here, "--set", "task.class_weights=[1,2]"))
-    assert said.startswith("plm: There is no setting 'task.class_weights'. Known: task.batch, task.clip, ")
+    said = refused(*tune(pretrained, here, "--set", "task.colours=[1,2]"))
+    assert said.startswith("plm: There is no setting 'task.colours'. Known: task.batch, task.clip, ")
     assert "Did you mean" not in said
     assert "start with task or run" in refused(*tune(pretrained, here, "--set", "schedule.learning_rate=1"))
 
@@ -321,7 +321,7 @@ def test_a_shape_that_no_network_has(setting, says, refused, here):
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("task.pooling=last", "task.pooling takes first, mean, max, concat; found 'last'."),
+        ("task.pooling=middle", "task.pooling takes first, mean, max, concat, last, separator; found 'middle'."),
         ("run.device=cud", "run.device=cud is not available on this machine. Use auto or cpu"),
         ("task.length=4096", "task.length=4096, but the maximum length of {model} is 64 tokens."),
         ("task.batch=0", "task.batch must be a finite number above 0; found 0."),

@@ -231,7 +231,7 @@ def test_the_label_of_choices_can_be_named(desk):
 
 @pytest.mark.parametrize("row", ['{"text": {"a": [1]}, "label": 1}', '{"text": "a", "label": [1]}'])
 def test_odd_json_is_refused_with_a_message(desk, row):
-    assert "is a list or an object, not text." in desk.refusal(desk.put("a.jsonl", row + "\n"))
+    assert " is a list" in desk.refusal(desk.put("a.jsonl", row + "\n"))
 
 
 def deep(levels: int) -> str:
