@@ -14,7 +14,7 @@ from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.language import message, tr
-from plmkit.tasks.answers import RowTask, most_probable
+from plmkit.tasks.answers import RowTask, most_probable, with_probability
 from plmkit.tasks.contract import Baseline, Example, Prediction, Row
 from plmkit.tasks.framing import Texts
 from plmkit.tasks.heads import ChoiceHead
@@ -85,6 +85,9 @@ class Choose(RowTask):
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         right = [found.label == row.label for found, row in zip(predictions, rows, strict=True)]
         return {"accuracy": sum(right) / len(right), "rows": len(rows)}
+
+    def render(self, prediction: Prediction) -> dict[str, Any]:
+        return with_probability(prediction)
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         chance = sum(1 / len(row.choices) for row in rows) / len(rows)

@@ -21,7 +21,7 @@ from plmkit.tasks.heads import ClassHead, TaskHead
 from plmkit.tasks.kinds.tag import Tag
 from plmkit.tasks.tagging.checking import in_scheme
 from plmkit.tasks.tagging.heads import SlotsHead
-from plmkit.tasks.tagging.predictions import SlotsPrediction, rendered
+from plmkit.tasks.tagging.predictions import DIGITS, SlotsPrediction, rendered
 from plmkit.tasks.tagging.rows import WordRow, word_rows
 
 INTENTS = ("intent", "intents", "意图")  # columns
@@ -85,8 +85,10 @@ class Slots(Tag):
         return self.best
 
     def render(self, prediction: Prediction) -> dict[str, Any]:
-        intent = prediction.intent if isinstance(prediction, SlotsPrediction) else None
-        return {"predicted_intent": intent, **rendered(prediction, self.scheme)}
+        found = prediction if isinstance(prediction, SlotsPrediction) else SlotsPrediction(label=None)
+        probability = None if found.probability is None else round(found.probability, DIGITS)
+        intent = {"predicted_intent": found.intent, "intent_probability": probability}
+        return intent | rendered(prediction, self.scheme)
 
     def nothing(self) -> Prediction:
         return SlotsPrediction(label=None)
