@@ -79,7 +79,8 @@ class ClassTask(WeighedTask, ChoiceTask):
     def render(self, prediction: Prediction) -> dict[str, Any]:
         found = prediction.probabilities or dict.fromkeys(self.classes)
         rounded = {name: None if (value := found[name]) is None else round(value, 6) for name in self.classes}
-        return {"prediction": prediction.label} | {f"probability:{name}": value for name, value in rounded.items()}
+        each = {f"probability:{name}": value for name, value in rounded.items()}
+        return with_probability(prediction) | each
 
     def learn(self, rows: Sequence[Row], path: Path) -> Self:
         check_trainable(rows, path)
@@ -247,6 +248,12 @@ def largest_errors(rows: Sequence[Row], predicted: np.ndarray, gold: np.ndarray)
         ],
         "error",
     )  # fmt: skip
+
+
+def with_probability(prediction: Prediction) -> dict[str, Any]:
+    """The columns of an answer and its probability."""
+    probability = prediction.probability
+    return {"prediction": prediction.label, "probability": None if probability is None else round(probability, 6)}
 
 
 def most_probable(names: Sequence[str], values: Sequence[float]) -> Prediction:

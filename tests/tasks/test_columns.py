@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from plmkit.data.reading.columns import Columns, Search
+from plmkit.data.reading.columns import Columns, Heading, Search
 from plmkit.errors import InputError, SettingError
 from plmkit.tasks.contract import Row
 from plmkit.tasks.registry import find_kind
@@ -252,3 +252,34 @@ def test_two_parquet_columns_of_one_name_are_refused(desk):
     path = desk.folder / "a.parquet"
     parquet.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path)
     assert desk.refusal(path) == "a.parquet has two columns named 'text'. Rename one."
+
+
+@pytest.mark.parametrize(
+    ("columns", "texts"),
+    [
+        (("gold_label", "sentence1", "sentence2"), ("sentence1", "sentence2", "gold_label")),
+        (("premise", "hypothesis", "label"), ("premise", "hypothesis", "label")),
+        (("question", "sentence", "label"), ("question", "sentence", "label")),
+        (("query", "passage", "relevance"), ("query", "passage", "relevance")),
+        (("question", "answer", "label"), ("question", "answer", "label")),
+        (("sentence_a", "sentence_b", "score"), ("sentence_a", "sentence_b", "score")),
+        (("句子1", "句子2", "标签"), ("句子1", "句子2", "标签")),
+    ],
+)
+def test_pairs_are_found_under_the_names_of_public_sets(columns, texts):
+    found, _ = Search().within(Heading(name="rows.tsv", columns=columns), ("text_a", "text_b", "label"))
+    assert (found.text_a, found.text_b, found.label) == texts
+
+
+@pytest.mark.parametrize(
+    ("columns", "read"),
+    [
+        (("review", "sentiment"), ("review", "sentiment")),
+        (("评论", "标签"), ("评论", "标签")),
+        (("tweet", "polarity"), ("tweet", "polarity")),
+        (("sentence", "gold_label"), ("sentence", "gold_label")),
+    ],
+)
+def test_single_texts_are_found_under_the_names_of_public_sets(columns, read):
+    found, _ = Search().within(Heading(name="rows.tsv", columns=columns), ("text", "label"))
+    assert (found.text, found.label) == read

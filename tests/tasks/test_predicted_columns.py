@@ -30,6 +30,6 @@ def test_classes_have_a_column_each_for_their_probabilities(tmp_path):
     shares = {"good": 0.87654321, "bad": 0.12345679}
     said = [Prediction(label="good", probability=shares["good"], probabilities=shares)] * 2
     assert sheet(tmp_path, Classify(classes=("bad", "good")), said).text(".tsv") == (
-        "id\ttext\tprediction\tprobability:bad\tprobability:good\n"
-        "7\tthe cat\tgood\t0.123457\t0.876543\n8\ta dog\tgood\t0.123457\t0.876543\n"
+        "id\ttext\tprediction\tprobability\tprobability:bad\tprobability:good\n"
+        "7\tthe cat\tgood\t0.876543\t0.123457\t0.876543\n8\ta dog\tgood\t0.876543\t0.123457\t0.876543\n"
     )

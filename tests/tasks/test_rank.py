@@ -263,9 +263,10 @@ def test_predictions_stand_beside_the_rows_in_their_order(plm, ranked, tmp_path)
     folder, train = ranked
     assert plm("predict", folder, train, "--out", tmp_path / "out.tsv").code == 0
     lines = (tmp_path / "out.tsv").read_text().splitlines()
-    assert [line.rsplit("\t", 2)[0] for line in lines] == ROWS.splitlines()
-    assert lines[0].endswith("\tscore\trank")
-    scores, ranks = zip(*[line.split("\t")[-2:] for line in lines[1:]], strict=True)
+    assert [line.rsplit("\t", 3)[0] for line in lines] == ROWS.splitlines()
+    assert lines[0].endswith("\tscore\trank\tprobability")
+    scores, ranks, shares = zip(*[line.split("\t")[-3:] for line in lines[1:]], strict=True)
+    assert sum(float(shares[place]) for place in (0, 2, 4)) == pytest.approx(1, abs=1e-5)  # of one query
     own = [(float(scores[place]), int(ranks[place])) for place in (0, 2, 4)]
     assert [rank for _, rank in sorted(own, reverse=True)] == [1, 2, 3]
     assert sorted(int(ranks[place]) for place in (1, 3)) == [1, 2]

@@ -15,18 +15,25 @@ Say = Callable[[str], None]
 USUAL = {
     "text": (
         "text", "text_a", "sentence", "review", "content", "comment", "document", "body", "article", "passage",
-        "paragraph", "context", "abstract", "文本", "内容", "评论", "句子", "正文", "title", "标题",
+        "paragraph", "context", "abstract", "tweet", "utterance", "message", "review_body", "headline",
+        "文本", "内容", "评论", "句子", "正文", "title", "标题",
     ),
     "text_a": (
-        "text_a", "sentence1", "premise", "question1", "question", "query", "text1",
-        "文本1", "句子1", "前提", "问题1", "问题",
+        "text_a", "sentence1", "premise", "question1", "question", "query", "text1", "sentence_a", "sentence_1",
+        "query1", "text_1", "文本1", "句子1", "前提", "问题1", "问题", "查询",
     ),
-    "text_b": ("text_b", "sentence2", "hypothesis", "question2", "text2", "文本2", "句子2", "假设", "问题2"),
+    "text_b": (
+        "text_b", "sentence2", "hypothesis", "question2", "text2", "sentence_b", "sentence_2", "query2", "text_2",
+        "文本2", "句子2", "假设", "问题2",
+    ),
     "label": (
-        "label", "sentiment", "category", "class", "target", "gold", "score", "rating", "similarity",
-        "标签", "类别", "情感", "评分", "分数", "相似度", "labels",
+        "label", "gold_label", "sentiment", "category", "class", "target", "gold", "score", "rating", "similarity",
+        "relevance", "polarity", "stars", "topic",
+        "标签", "类别", "情感", "评分", "分数", "相似度", "相关性", "labels",
     ),
 }  # fmt: skip
+# second texts where a task needs pairs, beside a first one; elsewhere these are names of single texts
+PARTNERS = ("sentence", "passage", "answer", "response", "candidate", "document", "context", "段落", "答案", "候选")
 OPTIONS = {role: f"--{role.replace('_', '-')}" for role in USUAL}
 ROLES = ("text",)
 
@@ -70,10 +77,19 @@ class Heading:
         known = [column for column in self.columns if folded(column) in names]
         return ours or sorted(known, key=lambda column: names.index(folded(column)))
 
+    def partners(self) -> list[str]:
+        """The candidate columns of a second text that has the name of a single one, best first."""
+        known = [column for column in self.columns if folded(column) in PARTNERS]
+        return sorted(known, key=lambda column: PARTNERS.index(folded(column)))
+
     def guesses(self, roles: Sequence[str], but: Collection[str]) -> dict[str, list[str]]:
         """For each role the candidate columns, by name or, without a header, by content."""
         if self.header:
-            return {role: [name for name in self.usual(role) if name not in but] for role in roles}
+            found = {role: [name for name in self.usual(role) if name not in but] for role in roles}
+            if "text_b" in roles and not found["text_b"]:
+                taken = {*but, *(names[0] for names in found.values() if names)}
+                found["text_b"] = [name for name in self.partners() if name not in taken]
+            return found
         shapes = shaped(self.rows, roles, but)
         return {role: [shapes[role]] if role in shapes else [] for role in roles}
 

@@ -15,7 +15,7 @@ from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.language import message, tr
-from plmkit.tasks.answers import most_probable
+from plmkit.tasks.answers import most_probable, with_probability
 from plmkit.tasks.choice_task import ChoiceTask, wrong_answers
 from plmkit.tasks.contract import Baseline, Example, Prediction, Row
 from plmkit.tasks.framing import Texts
@@ -98,6 +98,9 @@ class Choose(ChoiceTask):
             calibration=self.calibrated(predictions, rows),
             mistakes=wrong_answers(predictions, rows),
         )
+
+    def render(self, prediction: Prediction) -> dict[str, Any]:
+        return with_probability(prediction)
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         chance = sum(1 / len(row.choices) for row in rows) / len(rows)

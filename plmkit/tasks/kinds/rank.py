@@ -38,6 +38,7 @@ class Ranking(Prediction):
 
     scores: tuple[float, ...]
     ranks: tuple[int, ...]  # from 1, the best
+    shares: tuple[float, ...]  # the probability of each candidate: to be the relevant one or, with sigmoid, to be one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +148,16 @@ class Rank(RowTask):
         ranks = torch.empty(len(logits), dtype=torch.long)
         ranks[logits.argsort(descending=True, stable=True)] = torch.arange(1, len(logits) + 1)
         best = examples[0].row.choices[int(ranks.argmin())]
-        return [Ranking(label=best, scores=tuple(scores.tolist()), ranks=tuple(ranks.tolist()))]
+        shares = logits.sigmoid() if self.loss == "sigmoid" else logits.softmax(0)
+        return [
+            Ranking(
+                label=best,
+                probability=float(shares[ranks.argmin()]),
+                scores=tuple(scores.tolist()),
+                ranks=tuple(ranks.tolist()),
+                shares=tuple(shares.tolist()),
+            )
+        ]
 
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         return rank_scores(*arrays_of(predictions, rows))
@@ -173,9 +183,12 @@ class Rank(RowTask):
     def render(self, prediction: Prediction) -> dict[str, Any]:
         if isinstance(prediction, Ranking):
             scores = [round(score, 6) for score in prediction.scores]
-            return {"score": scores, "rank": list(prediction.ranks)}
-        score, rank = (prediction.label, prediction.rank) if isinstance(prediction, Ranked) else (None, None)
-        return {"score": None if score is None else round(score, 6), "rank": rank}
+            shares = [round(share, 6) for share in prediction.shares]
+            return {"score": scores, "rank": list(prediction.ranks), "probability": shares}
+        if not isinstance(prediction, Ranked) or prediction.probability is None:
+            return {"score": None, "rank": None, "probability": None}
+        score, share = round(prediction.label, 6), round(prediction.probability, 6)
+        return {"score": score, "rank": prediction.rank, "probability": share}
 
     def by_line(self, predictions: Sequence[Prediction], rows: Sequence[Row], lines: int) -> list[Prediction]:
         if not any(row.places for row in rows):
@@ -183,8 +196,8 @@ class Rank(RowTask):
         found = [Prediction(label=None)] * lines
         for one, row in zip(predictions, rows, strict=True):
             if isinstance(one, Ranking):
-                for place, score, rank in zip(row.places, one.scores, one.ranks, strict=True):
-                    found[place] = Ranked(label=score, rank=rank)
+                for place, score, rank, share in zip(row.places, one.scores, one.ranks, one.shares, strict=True):
+                    found[place] = Ranked(label=score, rank=rank, probability=share)
         return found
 
     def learn(self, rows: Sequence[Row], path: Path) -> Self:

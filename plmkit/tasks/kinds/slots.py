@@ -26,7 +26,7 @@ from plmkit.tasks.report.report import Mistake, Mistakes, Report
 from plmkit.tasks.tagging.checking import in_scheme
 from plmkit.tasks.tagging.heads import SlotsHead
 from plmkit.tasks.tagging.mistakes import wrong_sentences
-from plmkit.tasks.tagging.predictions import SlotsPrediction, rendered
+from plmkit.tasks.tagging.predictions import DIGITS, SlotsPrediction, rendered
 from plmkit.tasks.tagging.rows import WordRow, word_rows
 
 INTENTS = ("intent", "intents", "意图")  # columns
@@ -105,8 +105,10 @@ class Slots(Tag):
         return self.best
 
     def render(self, prediction: Prediction) -> dict[str, Any]:
-        intent = prediction.intent if isinstance(prediction, SlotsPrediction) else None
-        return {"predicted_intent": intent, **rendered(prediction, self.scheme)}
+        found = prediction if isinstance(prediction, SlotsPrediction) else SlotsPrediction(label=None)
+        probability = None if found.probability is None else round(found.probability, DIGITS)
+        intent = {"predicted_intent": found.intent, "intent_probability": probability}
+        return intent | rendered(prediction, self.scheme)
 
     def nothing(self) -> Prediction:
         return SlotsPrediction(label=None)

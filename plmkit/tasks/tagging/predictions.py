@@ -58,7 +58,7 @@ def prediction_of(row: WordRow, tags: Sequence[str], probabilities: Sequence[flo
 
 
 def rendered(prediction: Prediction, scheme: str) -> dict[str, Any]:
-    """The columns of a file: spans, if tags mark any, then words with their tags; None for a blank text."""
+    """The columns of a file: spans, if tags mark any, words, tags and their probabilities; None for a blank text."""
     there = isinstance(prediction, TagPrediction) and prediction.label is not None
     found = prediction if there and isinstance(prediction, TagPrediction) else None
     spans = [asdict(span) | {"probability": round(span.probability, DIGITS)} for span in found.spans] if found else None
@@ -66,6 +66,7 @@ def rendered(prediction: Prediction, scheme: str) -> dict[str, Any]:
     return cells | {
         "predicted_words": list(found.words) if found else None,
         "predicted_tags": list(found.tags) if found else None,
+        "tag_probabilities": [round(one, DIGITS) for one in found.tag_probabilities] if found else None,
     }
 
 
