@@ -345,7 +345,8 @@ def test_a_name_unlike_all_others_is_answered_with_the_list():
     assert str(refused.value) == (
         "There is no setting 'task.class_weights'. Known: task.batch, task.clip, task.decay, task.dropout, "
         "task.epochs, task.features, task.frozen, task.layer_decay, task.learning_rate, task.length, "
-        "task.lm_weight, task.ngrams, task.optimizer, task.pooling, task.scratch, task.shape, task.warmup."
+        "task.lm_weight, task.ngrams, task.optimizer, task.pooling, task.scratch, task.shape, "
+        "task.train_share, task.warmup."
     )
 
 
