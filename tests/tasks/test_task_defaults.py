@@ -346,7 +346,7 @@ def test_a_name_unlike_all_others_is_answered_with_the_list():
         "There is no setting 'task.class_weights'. Known: task.batch, task.clip, task.decay, task.dev_share, "
         "task.dropout, task.epochs, task.evaluations, task.features, task.frozen, task.layer_decay, "
         "task.learning_rate, task.length, task.lm_weight, task.ngrams, task.optimizer, task.patience, task.pooling, "
-        "task.scratch, task.shape, task.warmup."
+        "task.scratch, task.shape, task.train_share, task.warmup."
     )
 
 
