@@ -160,7 +160,7 @@ def test_numbers_have_a_floor_too():
     assert floor.choose(3 * labels - 7, torch.zeros(len(task.ngrams), 1))[0].is_network
     assert floor.fitted(torch.stack([3 * labels - 7] * 3).double(), 1).network == pytest.approx(1 / 3, abs=0.01)
     noisy = labels + torch.randn(labels.shape, generator=torch.Generator().manual_seed(0))
-    mix, _ = floor.choose(noisy + 5, torch.zeros(len(task.ngrams), 1))
+    mix, *_ = floor.choose(noisy + 5, torch.zeros(len(task.ngrams), 1))
     assert mix.linear > 0.5
     assert mix.of(torch.stack([noisy + 5, 0 * noisy, floor.linear.answers(floor.of_dev)])).mean() == pytest.approx(
         float(labels.mean()), abs=1e-3

@@ -54,7 +54,7 @@ def test_the_same_rows_are_held_out_every_time_and_they_are_random():
 
 
 def test_a_label_of_one_row_stays_in_train():
-    rows = texts({"a": 100, "b": 60, "rare": 1, "single": 1})
+    rows = texts({"a": 120, "b": 80, "rare": 1, "single": 1})
     kept, _ = split(rows, learned(rows), 0.5)
     assert {row.label for row in kept} == {"a", "b", "rare", "single"}
 
@@ -80,15 +80,15 @@ def test_the_questions_of_one_text_stay_together():
 def test_the_candidates_of_one_query_stay_together():
     rows = [
         Row(text=f"query {number % 50}", choices=(f"a {number}", f"b {number}"), label=(1.0, 0.0), line=number)
-        for number in range(100)
+        for number in range(200)
     ]
     kept, dev = split(rows, Rank(), 0.2)
     assert not {row.text for row in kept} & {row.text for row in dev}
-    assert len(dev) == 20
+    assert len(dev) == 40
 
 
-@pytest.mark.parametrize(("count", "held"), [(49, None), (50, 10), (90, 10), (200, 20)])
-def test_ten_rows_are_held_out_at_least_and_none_of_fewer_than_fifty(count, held):
+@pytest.mark.parametrize(("count", "held"), [(199, None), (200, 20), (300, 30)])
+def test_nothing_is_held_out_of_fewer_than_two_hundred_rows(count, held):
     found = split([Row(text=f"text {number}", label=float(number), line=number) for number in range(count)],
                   Regress(), 0.1)  # fmt: skip
     assert (found and len(found[1])) == held
@@ -96,20 +96,20 @@ def test_ten_rows_are_held_out_at_least_and_none_of_fewer_than_fifty(count, held
 
 def test_rows_that_leave_nothing_to_train_on_are_not_split():
     candidates = ("yes", "no")
-    rows = [Row(text=f"query {number}", choices=candidates, label=(0.0, 0.0), line=number) for number in range(60)]
-    assert split([*rows, Row(text="the one", choices=candidates, label=(1.0, 0.0), line=60)], Rank(), 0.1) is None
+    rows = [Row(text=f"query {number}", choices=candidates, label=(0.0, 0.0), line=number) for number in range(300)]
+    assert split([*rows, Row(text="the one", choices=candidates, label=(1.0, 0.0), line=300)], Rank(), 0.1) is None
 
 
 def test_without_dev_a_share_of_train_is_held_out_and_said_in_one_line(pretrained, tmp_path, plm):
-    train = written(tmp_path / "train.tsv", 100)
+    train = written(tmp_path / "train.tsv", 200)
     ran = plm("finetune", pretrained, "--task", "classify", "--train", train, "--out", tmp_path / "out", *QUICK)
     assert ran.code == 0, ran.err
     assert ran.err.count(
-        f"{train}: 10 of its 100 rows are held out as dev, chosen at random within each label "
-        "(task.dev_share=0.1; 0 trains on all rows and keeps the last epoch).\n90 rows, 2 classes"
+        f"{train}: 20 of its 200 rows are held out as dev, chosen at random within each label "
+        "(task.dev_share=0.1; 0 trains on all rows and keeps the last epoch).\n180 rows, 2 classes"
     ) == 1  # fmt: skip
     scores = json.loads((tmp_path / "out" / "scores.json").read_text())
-    assert scores["dev"]["rows"] == 10
+    assert scores["dev"]["rows"] == 20
     assert "linear" in scores  # n-grams have a dev to be judged on
     assert json.loads((tmp_path / "out" / "run.json").read_text())["task"]["dev_share"] == 0.1
 
@@ -117,7 +117,7 @@ def test_without_dev_a_share_of_train_is_held_out_and_said_in_one_line(pretraine
 def test_nothing_is_held_out_of_a_few_rows_or_if_so_set(pretrained, rows_file, tmp_path, plm):
     few = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "few", *QUICK)
     assert f"{rows_file}: 48 rows are too few to hold out some as dev, so the last epoch is kept." in few.err
-    train = written(tmp_path / "train.tsv", 100)
+    train = written(tmp_path / "train.tsv", 200)
     ran = plm("finetune", pretrained, "--task", "classify", "--train", train, "--out", tmp_path / "all", *QUICK,
               "--set", "task.dev_share=0")  # fmt: skip
     assert "held out" not in ran.err
@@ -126,7 +126,7 @@ def test_nothing_is_held_out_of_a_few_rows_or_if_so_set(pretrained, rows_file, t
 
 
 def test_each_of_several_tasks_without_dev_has_its_own_share_held_out(pretrained, tmp_path, plm):
-    written(tmp_path / "one.tsv", 100)
+    written(tmp_path / "one.tsv", 200)
     written(tmp_path / "two.tsv", 60)
     (tmp_path / "tasks.toml").write_text(
         '[one]\nkind = "classify"\ntrain = "one.tsv"\n[two]\nkind = "classify"\ntrain = "two.tsv"\ndev = "one.tsv"\n'
@@ -134,7 +134,7 @@ def test_each_of_several_tasks_without_dev_has_its_own_share_held_out(pretrained
     ran = plm("finetune", pretrained, "--tasks", tmp_path / "tasks.toml", "--out", tmp_path / "out", *QUICK)
     assert ran.code == 0, ran.err
     dev = json.loads((tmp_path / "out" / "scores.json").read_text())["dev"]
-    assert (dev["one.rows"], dev["two.rows"]) == (10, 100)
+    assert (dev["one.rows"], dev["two.rows"]) == (20, 200)
     assert ran.err.count("held out") == 1
 
 
