@@ -25,6 +25,9 @@ from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, 
 from plmkit.tasks.heads import LabelsHead
 from plmkit.tasks.label_lists import best_threshold, check_lists, labels_in, search_in
 from plmkit.tasks.ngrams import LinearModel
+from plmkit.tasks.report.classes import class_table
+from plmkit.tasks.report.labels import label_intervals, wrong_labels
+from plmkit.tasks.report.report import Report
 from plmkit.tasks.rows import read_texts, text_row
 from plmkit.tasks.scores import label_scores
 
@@ -105,6 +108,19 @@ class MultiLabel(WeighedTask):
     def score(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, Any]:
         found, gold = ([self.target_of(one.label) for one in some] for some in (predictions, rows))
         return {**label_scores(np.stack(found), np.stack(gold)), "rows": len(rows)}
+
+    def report(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Report:
+        found, gold = (np.stack([self.target_of(one.label) for one in some]) for some in (predictions, rows))
+        probabilities = np.array([list((one.probabilities or {}).values()) for one in predictions])
+        per_class, means = class_table(found, gold, self.classes)
+        lines = [(row.line, row.text, row.other) for row in rows]
+        return Report(
+            scores=self.score(predictions, rows),
+            intervals=label_intervals(found, gold),
+            per_class=per_class,
+            means=means,
+            mistakes=wrong_labels(lines, found, gold, probabilities, self.classes),
+        )
 
     def target_of(self, labels: Sequence[str]) -> np.ndarray:
         return np.array([name in labels for name in self.classes])

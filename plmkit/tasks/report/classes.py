@@ -11,9 +11,12 @@ from plmkit.tasks.report.report import ClassScore, Confused
 
 
 def class_table(
-    predicted: Sequence[int], gold: Sequence[int], names: Sequence[str]
+    predicted: Sequence[int] | np.ndarray, gold: Sequence[int] | np.ndarray, names: Sequence[str]
 ) -> tuple[tuple[ClassScore, ...], tuple[ClassScore, ...]]:
-    """Precision, recall, F1 and support of every class, and their macro and weighted means."""
+    """Precision, recall, F1 and support of every class, and their macro and weighted means.
+
+    Of numbers of classes, or of marks (rows, classes) where a row may have several.
+    """
     from sklearn.metrics import precision_recall_fscore_support  # slow to import
 
     numbers = range(len(names))

@@ -1,0 +1,27 @@
+"""The report on tasks with several labels per row."""
+
+import pytest
+
+from plmkit.tasks.contract import Prediction, Row
+from plmkit.tasks.kinds.multilabel import MultiLabel
+
+
+def test_every_class_has_its_scores_and_the_surest_mistake_comes_first():
+    task = MultiLabel(classes=("a", "b"), chosen=(0.5, 0.5))
+    given = [(("a",), 0.9, 0.1), (("a", "b"), 0.8, 0.3), ((), 0.95, 0.2)]  # labels, probabilities of a and b
+    rows = [Row(text=f"text {number}", label=labels, line=number) for number, (labels, *_) in enumerate(given)]
+    predictions = [
+        task.revised(Prediction(label=(), probabilities={"a": first, "b": second})) for _, first, second in given
+    ]
+    report = task.report(predictions, rows)
+    assert report.scores["micro_f1"] == pytest.approx(2 * 2 / (3 + 3))
+    assert [(one.name, one.precision, one.recall, one.support) for one in report.per_class] == [
+        ("a", pytest.approx(2 / 3), 1.0, 2),
+        ("b", 0.0, 0.0, 1),
+    ]
+    assert [(one.line, one.label, one.prediction, one.size) for one in report.mistakes.hardest] == [
+        (2, "", "a", 0.95),
+        (1, "a, b", "a", pytest.approx(0.7)),
+    ]
+    for name in ("micro_f1", "macro_f1", "exact_match"):
+        assert report.intervals[name].low <= report.scores[name] <= report.intervals[name].high
