@@ -31,7 +31,7 @@ from plmkit.tasks.rows import check_classes, check_trainable, classes_of
 from plmkit.tasks.scores import class_scores, confusion, number_scores
 
 LISTED = 6  # classes that are listed one by one
-SMALLEST = 1e-6  # variance of errors that counts as none
+SMALLEST = 1e-6  # share of the variance of labels that counts as no error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +180,8 @@ class NumberTask(WindowedTask):
 
     def misfit(self, answers: Tensor, labels: Tensor) -> float:
         """Of errors that are normally distributed around their mean."""
-        errors = labels - answers.squeeze(1)
-        return len(labels) / 2 * math.log(float(errors.var(correction=0)) + SMALLEST)
+        left, whole = (float(numbers.var(correction=0)) for numbers in (labels - answers.squeeze(1), labels))
+        return len(labels) / 2 * math.log(left / (whole or 1.0) + SMALLEST)
 
     def shift(self, answers: Tensor, labels: Tensor) -> float:
         return float((labels - answers.squeeze(1)).mean())

@@ -68,7 +68,7 @@ def rows_of(examples: Sequence[Example]) -> list[Row]:
 
 
 class Floor:
-    """A linear model with the strength that is best on dev, and the choice of its share."""
+    """A linear model with the strength that is best on dev, and the weights of a sum with it, fitted on dev."""
 
     def __init__(self, task: Task, train: Sequence[Example], dev: Sequence[Example]) -> None:
         self.task, self.dev = task, dev
@@ -117,9 +117,8 @@ class Floor:
         left = [0.0] * (len(parts) - used)
 
         def loss(weights: np.ndarray) -> float:
-            return self.misfit(mix_of([*weights, *left]), parts) + CERTAINTY / 2 * float(
-                ((weights - MIDDLE) ** 2).sum()
-            )
+            assumed = CERTAINTY / 2 * float(((weights - MIDDLE) ** 2).sum())
+            return self.misfit(mix_of([*weights, *left]), parts) + assumed
 
         mix = mix_of([*minimize(loss, np.full(used, MIDDLE), bounds=[(0, None)] * used).x, *left])
         return replace(mix, shift=self.task.shift(mix.of(parts), self.labels))

@@ -23,7 +23,7 @@ from plmkit.training.run_folder import NGRAMS
 
 MOST = 1 << 20  # n-grams that are kept, the most frequent ones
 WEIGHTS = 1 << 22  # of n-grams, one per output: with many classes, fewer n-grams are kept
-CROWD = 4  # times as many may be counted at once; then the rarest are forgotten
+CROWD = 2  # times as many are counted at once; then the rarest are forgotten, to save memory
 CHARACTERS = (1, 3)  # lengths of n-grams in Chinese and other text without spaces
 WORDS, WITHIN = (1, 2), (3, 5)  # lengths of n-grams of words, and of characters within words
 WORD = re.compile(r"\w+|[^\w\s]")

@@ -62,6 +62,14 @@ def test_weights_are_those_of_scikit_learn(texts, settings):
         np.testing.assert_allclose(matrix(ours, some)[:, columns], theirs.transform(some).toarray(), atol=1e-6)
 
 
+def test_the_most_frequent_are_kept_and_fewer_with_many_outputs(monkeypatch):
+    texts = [(word, None) for word in "好 坏 好 大 小 好 坏 多 少".split()]
+    monkeypatch.setattr("plmkit.tasks.ngrams.MOST", 2)
+    assert Ngrams.of(texts).counts == {"好": 3, "坏": 2}  # a fifth one makes a crowd: the rarest are forgotten
+    monkeypatch.setattr("plmkit.tasks.ngrams.WEIGHTS", 4)
+    assert Ngrams.of(texts, outputs=4).counts == {"好": 3}
+
+
 def test_a_text_without_a_known_ngram_is_zero():
     assert not matrix(fitted(CHINESE), ["xyz"]).any()
     numbers, weights = padded([fitted(CHINESE).vector(("xyz", None)), fitted(CHINESE).vector(("好", None))])
