@@ -151,7 +151,7 @@ def written(folder: Path, out: Path, about: dict, weights: dict) -> Path:
 # several tasks in one folder
 
 
-def test_a_folder_of_several_tasks_is_loaded_and_needs_the_name_of_one(finetuned, tmp_path, plm):
+def test_a_folder_of_several_tasks_answers_all_of_them_or_the_one_that_is_named(finetuned, tmp_path, plm):
     one = plmkit.load(finetuned, device="cpu")
     other = replace(one.tasks["classify"], name="other", classes=("x", "y", "z"))
     head = {f"heads.other.{name}": weight for name, weight in other.head(one.architecture).state_dict().items()}
@@ -159,13 +159,14 @@ def test_a_folder_of_several_tasks_is_loaded_and_needs_the_name_of_one(finetuned
     about["tasks"] += [stored(other)]
     two = written(finetuned, tmp_path / "two", about, load_file(finetuned / "model.safetensors") | head)
     model = plmkit.load(two, device="cpu")
-    with pytest.raises(SettingError, match=r"has several tasks. Choose one of classify, other\."):
-        model.predict("the cat")
+    both = model.predict("the cat")
+    assert both["classify"].label == one.predict("the cat").label
+    assert both["other"].label in ("x", "y", "z")
     with pytest.raises(SettingError, match="has no task 'third'"):
         model.predict("the cat", task="third")
     assert model.predict("the cat", task="other").label in ("x", "y", "z")
     assert model.predict("the cat", task="classify") == one.predict("the cat")
     assert model.classes == ()
-    assert "has several tasks. Choose one of classify, other." in plm("predict", two, "the cat").err
+    assert plm("predict", two, "the cat", "--json").json["predictions"][0]["tasks"].keys() == {"classify", "other"}
     reported = plm("predict", two, "the cat", "--task", "other", "--json").json
     assert reported["predictions"][0]["probabilities"].keys() == {"x", "y", "z"}
