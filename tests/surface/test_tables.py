@@ -132,7 +132,7 @@ def test_a_blank_line_of_plain_text_has_no_prediction(plm, finetuned, tmp_path):
     ran = plm("predict", finetuned, new)
     lines = [line.split("\t") for line in ran.out.splitlines()]
     assert [line[0] for line in lines] == ["text", "the cat sees a house.", " ", "a bird hears the moon."]
-    assert lines[2] == [" ", "", "", ""]
+    assert lines[2] == [" ", "", "", "", ""]
     assert ran.err == f"! {new}: 1 row without text, left without a prediction (line 2).\n"
     ran = plm("predict", finetuned, put(tmp_path / "blank.txt", " ", "", "\u200b"))
     assert (ran.code, ran.out) == (2, "")
