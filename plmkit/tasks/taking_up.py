@@ -1,5 +1,6 @@
 """A task with the files of its rows, and what is made of them before training."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
@@ -92,7 +93,7 @@ def taken_up(given: TaskFiles, request: Request, settings: Settled, parts: Parts
     files = read_files(given, screen)
     task = task_from(given, request.settings, files, screen.say)
     if request.settings.train_share is not None:  # the classes are those of all rows
-        files["train"] = share_of(files["train"], request.settings.train_share, request.seed)
+        files["train"] = share_of(files["train"], request.settings.train_share, request.seed, task.classes)
     files, said = hold_out(files, task, settings.dev_share) if settings.dev_share and not given.dev else (files, "")
     if reads_ngrams(task, "dev" in files, request.settings, settings):
         task = with_ngrams(task, files["train"].rows)
@@ -111,8 +112,13 @@ def some_of(rows: list[Some], count: int, seed: int) -> list[Some]:
     return [rows[number] for number in sorted(kept.tolist())]
 
 
-def share_of(file: Labelled, share: float, seed: int) -> Labelled:
-    return replace(file, rows=some_of(file.rows, max(FEWEST, round(share * len(file.rows))), seed))
+def share_of(file: Labelled, share: float, seed: int, classes: Sequence[str]) -> Labelled:
+    """A share of the rows, drawn at random, with at least one row of every class."""
+    order = generator(seed, DRAWN).permutation(len(file.rows)).tolist()
+    first = {file.rows[number].label: number for number in reversed(order) if file.rows[number].label in classes}
+    drawn = list(dict.fromkeys((*first.values(), *order)))
+    count = max(FEWEST, len(first), round(share * len(file.rows)))
+    return replace(file, rows=[file.rows[number] for number in sorted(drawn[:count])])
 
 
 def read_files(given: TaskFiles, screen: Screen) -> dict[str, Labelled]:

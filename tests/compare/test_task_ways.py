@@ -8,6 +8,9 @@ import pytest
 
 import plmkit
 from plmkit.compare.task_ways import mean_of_tasks
+from plmkit.data.reading.columns import Columns
+from plmkit.tasks.contract import Labelled, Row
+from plmkit.tasks.taking_up import share_of
 
 QUICK = (
     "--epochs", 1, "--set", "run.threads=1", "--set", "task.batch=8", "--set", "task.ngrams=false",
@@ -108,3 +111,15 @@ def test_a_joint_model_is_adapted_to_a_task_that_it_has_not_seen_with_a_share_of
     assert list(plmkit.load(new, device="cpu").tasks) == ["classify"]
     ran = plm("finetune", many, *told, "--set", "task.train_share=0", "--out", tmp_path / "none")
     assert (ran.code, "task.train_share must be above 0" in ran.err) == (2, True)
+
+
+def test_a_share_of_the_rows_is_drawn_by_the_seed_and_has_every_class():
+    rows = [Row(text=str(number), label="rare" if number == 7 else "common", line=number) for number in range(200)]
+    file = Labelled(path=Path("train.tsv"), rows=rows, columns=Columns(), names=("text", "label"))
+    drawn = [share_of(file, 0.05, seed, ("common", "rare")).rows for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    for some in drawn:
+        assert len(some) == 10
+        assert [row.line for row in some] == sorted({row.line for row in some})
+        assert {row.label for row in some} == {"common", "rare"}
+    assert len(share_of(file, 0.001, 0, ("common", "rare")).rows) == 2
