@@ -170,7 +170,8 @@ class MultiLabel(WeighedTask):
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         """The most frequent labels for every row, as many as are best in training."""
-        counted = Counter(label for row in train for label in row.label).most_common()
+        counts = Counter(label for row in train for label in row.label)
+        counted = Counter({name: counts[name] for name in self.classes}).most_common()  # a share may have none of them
         right = np.cumsum([count for _, count in counted])
         scores = 2 * right / (len(train) * np.arange(1, len(right) + 1) + right[-1])
         usual = tuple(name for name, _ in counted[: int(scores.argmax()) + 1])
