@@ -21,7 +21,7 @@ from plmkit.tasks.class_weights import WeighedTask
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row
 from plmkit.tasks.heads import ClassHead, NumberHead, RowHead, SigmoidNumberHead
 from plmkit.tasks.long_texts import WindowedTask
-from plmkit.tasks.ngrams import LinearModel
+from plmkit.tasks.ngrams import LinearModel, all_outputs, logistic
 from plmkit.tasks.remarks import remark_labels
 from plmkit.tasks.report.calibration import agreement
 from plmkit.tasks.report.classes import class_intervals, class_table, confusions
@@ -96,18 +96,12 @@ class ClassTask(WeighedTask, ChoiceTask):
 
     def linear_model(self, matrix: csr_matrix, rows: Sequence[Row], strength: float) -> LinearModel:
         """Logistic regression of each class against the others."""
-        from sklearn.linear_model import LogisticRegression  # slow to import
-
-        targets = np.array([self.target(row) for row in rows])
-        weights, biases = [], []
-        for number in range(len(self.classes)) if len(self.classes) > 2 else (1,):
-            found = LogisticRegression(C=strength, solver="liblinear").fit(matrix, targets == number)
-            weights.append(found.coef_[0])
-            biases.append(found.intercept_[0])
-        weight, bias = np.stack(weights, axis=1), np.array(biases)
-        if len(self.classes) == 2:  # the logit of the second class, as two that differ by it
-            weight, bias = np.concatenate([-weight, weight], axis=1) / 2, np.concatenate([-bias, bias]) / 2
-        return LinearModel(weight=weight.astype(np.float32), bias=bias.astype(np.float32), strength=strength)
+        targets = self.targets(rows)
+        if len(self.classes) > 2:
+            return all_outputs([logistic(matrix, targets == one, strength) for one in range(len(self.classes))])
+        second = logistic(matrix, targets == 1, strength)  # its logit, as two that differ by it
+        half = replace(second, weight=second.weight / 2, bias=second.bias / 2)
+        return all_outputs([replace(half, weight=-half.weight, bias=-half.bias), half])
 
     def misfit(self, answers: Tensor, labels: Tensor) -> float:
         return float(F.cross_entropy(answers, labels, reduction="sum"))

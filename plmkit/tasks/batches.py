@@ -136,7 +136,7 @@ def predictions_together(
         (task,), (own,) = tasks, examples
         return [predictions_apart(network, task, own, vocabulary, device, group)]
     found: list[dict[int, Prediction]] = [{} for _ in tasks]
-    for numbers, answers in answers_together(network, tasks, examples, vocabulary, device, group):
+    for numbers, answers in joined_answers(network, tasks, examples, vocabulary, device, group):
         for task, own, mine, made in zip(tasks, examples, answers, found, strict=True):
             made |= zip(numbers, task.decide(mine, [own[number] for number in numbers]), strict=True)
     return [[made[number] for number in range(len(own))] for made, own in zip(found, examples, strict=True)]
@@ -145,44 +145,55 @@ def predictions_together(
 def answers_of(
     network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
     group: Group = by_length,
-) -> Iterator[tuple[list[int], Tensor]]:  # fmt: skip
-    """The answers of a task, with the numbers of the examples: batch by batch, or all at once if texts have windows."""
-    if not task.windows:
-        yield from head_answers(network, task, examples, vocabulary, device, group)
+) -> Tensor:  # fmt: skip
+    """(examples, ...) the answers of a task."""
+    found: dict[int, Tensor] = {}
+    for numbers, (answers,) in joined_answers(network, [task], [examples], vocabulary, device, group):
+        found |= zip(numbers, answers, strict=True)
+    return torch.stack([found[number] for number in range(len(examples))])
+
+
+def joined_answers(
+    network: Network, tasks: Sequence[Task], examples: Sequence[Sequence[Example]], vocabulary: Vocabulary,
+    device: torch.device, group: Group = by_length,
+) -> Iterator[tuple[list[int], list[Tensor]]]:  # fmt: skip
+    """The answers of each task, with the numbers of the examples: batch by batch, or all at once if these are windows.
+
+    Tasks whose examples have the same inputs have the same windows.
+    """
+    if not tasks[0].windows:
+        yield from answers_together(network, tasks, examples, vocabulary, device, group)
         return
-    alone = one_by_one(task, examples)
-    made = all_answers(network, task, alone, vocabulary, device, group)
-    width = max(map(len, made))  # an example with fewer choices than others has fewer answers
-    parts = iter([F.pad(one, (0, width - len(one)), value=-torch.inf) for one in made])
-    joined = [task.joined(torch.stack([next(parts) for _ in range(example.windows)])) for example in examples]
-    yield list(range(len(examples))), torch.stack(joined)
+    alone = [one_by_one(task, own) for task, own in zip(tasks, examples, strict=True)]
+    made = all_answers(network, tasks, alone, vocabulary, device, group)
+    joined = [over_windows(*each) for each in zip(tasks, examples, made, strict=True)]
+    yield list(range(len(examples[0]))), joined
+
+
+def over_windows(task: Task, examples: Sequence[Example], answers: Sequence[Tensor]) -> Tensor:
+    """(examples, ...) from the answers for each of their windows."""
+    width = max(map(len, answers))  # an example with fewer choices than others has fewer answers
+    parts = iter([F.pad(one, (0, width - len(one)), value=-torch.inf) for one in answers])
+    return torch.stack([task.joined(torch.stack([next(parts) for _ in range(one.windows)])) for one in examples])
 
 
 def all_answers(
-    network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
-    group: Group,
-) -> list[Tensor]:  # fmt: skip
-    """The answers of a task's head for each example."""
-    found: dict[int, Tensor] = {}
-    for numbers, answers in head_answers(network, task, examples, vocabulary, device, group):
-        found |= zip(numbers, answers, strict=True)
-    return [found[number] for number in range(len(examples))]
-
-
-def head_answers(
-    network: Network, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, device: torch.device,
-    group: Group,
-) -> Iterator[tuple[list[int], Tensor]]:  # fmt: skip
-    """The answers of a task's head, batch by batch, with the numbers of the examples."""
-    for numbers, (answers,) in answers_together(network, [task], [examples], vocabulary, device, group):
-        yield numbers, answers
+    network: Network, tasks: Sequence[Task], examples: Sequence[Sequence[Example]], vocabulary: Vocabulary,
+    device: torch.device, group: Group,
+) -> list[list[Tensor]]:  # fmt: skip
+    """The answers of each task's head, one per example."""
+    found: list[dict[int, Tensor]] = [{} for _ in tasks]
+    for numbers, answers in answers_together(network, tasks, examples, vocabulary, device, group):
+        for made, own in zip(found, answers, strict=True):
+            made |= zip(numbers, own, strict=True)
+    return [[made[number] for number in range(len(own))] for made, own in zip(found, examples, strict=True)]
 
 
 def answers_together(
     network: Network, tasks: Sequence[Task], examples: Sequence[Sequence[Example]], vocabulary: Vocabulary,
     device: torch.device, group: Group = by_length,
 ) -> Iterator[tuple[list[int], list[Tensor]]]:  # fmt: skip
-    """The same for several tasks whose examples have the same inputs: one pass of the model, then each head."""
+    """The answers of the heads of tasks whose examples have the same inputs: one pass of the model, then each head."""
     heads = [cast(TaskHead, network.heads[task.name]) for task in tasks]
     for numbers in group(examples[0]):
         batches = [
@@ -207,7 +218,8 @@ def predictions_apart(
 ) -> list[Prediction]:  # fmt: skip
     """The same where every input of an example is one row of a batch: inputs of like length meet, however many."""
     alone = [replace(example, inputs=(framed,), label=None) for example in examples for framed in example.inputs]
-    parts = iter(all_answers(network, task, alone, vocabulary, device, group))
+    (answers,) = all_answers(network, [task], [alone], vocabulary, device, group)
+    parts = iter(answers)
     return [task.decide(torch.stack([next(parts) for _ in one.inputs]), [one])[0] for one in examples]
 
 

@@ -15,7 +15,6 @@ from plmkit.tasks.contract import Example, Row, Task
 from plmkit.tasks.ngrams import LinearModel, Ngrams, matrix_of
 
 STRENGTHS = (1.0, 4.0, 16.0, 64.0)  # of the linear model; the best on dev is used
-USUAL = 16.0  # without dev
 MIDDLE, CERTAINTY = 0.5, 4.0  # mean and precision of the weights in a mix before dev is seen: a few rows change little
 WEIGHTS = 2  # that n-grams add to a mix; each must raise the log-likelihood of dev by 1 (Akaike, 1974)
 
@@ -74,10 +73,10 @@ class Floor:
         self.task, self.dev = task, dev
         self.labels = torch.from_numpy(np.array([example.label for example in dev]))
         matrix, rows = self.matrix(train), rows_of(train)
-        self.of_dev = self.matrix(dev) if dev else None
-        fitted = [task.linear_model(matrix, rows, strength) for strength in (STRENGTHS if dev else (USUAL,))]
+        self.of_dev = self.matrix(dev)
+        fitted = [task.linear_model(matrix, rows, strength) for strength in STRENGTHS]
         models = [model for model in fitted if model is not None]
-        self.linear = max(models, key=lambda model: self.scores(model, dev)[task.measure]) if dev else models[0]
+        self.linear = max(models, key=lambda model: self.scores(model, dev)[task.measure])
 
     def matrix(self, examples: Sequence[Example]) -> csr_matrix:
         vectors = [example.ngrams for example in examples if example.ngrams is not None]
@@ -85,7 +84,7 @@ class Floor:
 
     def scores(self, model: LinearModel, examples: Sequence[Example]) -> dict[str, Any]:
         """The scores of a linear model alone, by a task that its answers for dev determine."""
-        task = self.task if self.of_dev is None else self.tuned(model.answers(self.of_dev))[0]
+        task, _ = self.tuned(model.answers(self.of_dev))
         return task.score(task.decide(model.answers(self.matrix(examples)), examples), rows_of(examples))
 
     def summary(self, parts: Mapping[str, Sequence[Example]]) -> dict[str, Any]:

@@ -253,8 +253,9 @@ class SigmoidNumberHead(NumberHead):
 
     def fit(self, labels: Labels, look: Look) -> None:
         numbers = labels()
-        self.lowest.fill_(float(numbers.min()))
-        self.highest.fill_(float(numbers.max()))
+        lowest, highest = float(numbers.min()), float(numbers.max())
+        self.lowest.fill_(lowest)
+        self.highest.fill_(highest if highest > lowest else lowest + 1.0)  # of a share of the rows, all may be equal
 
 
 class ChoiceHead(ClassHead):

@@ -26,6 +26,7 @@ WEIGHTS = 1 << 22  # of n-grams, one per output: with many classes, fewer n-gram
 CROWD = 2  # times as many are counted at once; then the rarest are forgotten, to save memory
 CHARACTERS = (1, 3)  # lengths of n-grams in Chinese and other text without spaces
 WORDS, WITHIN = (1, 2), (3, 5)  # lengths of n-grams of words, and of characters within words
+CERTAIN = 20.0  # the logit of a class that all training rows have
 WORD = re.compile(r"\w+|[^\w\s]")
 UNSPACED = re.compile(r"[぀-ヿ㐀-䶿一-鿿豈-﫿]")
 MANY = 0.3  # share of such characters from which a text counts as written without spaces
@@ -102,6 +103,27 @@ class LinearModel:
     def answers(self, matrix: sparse.csr_matrix) -> Tensor:
         """(rows, outputs)."""
         return torch.from_numpy(matrix @ self.weight + self.bias).float()
+
+
+def logistic(matrix: sparse.csr_matrix, targets: np.ndarray, strength: float) -> LinearModel:
+    """Logistic regression of one class against the rest; certain of a class that all rows have, or none."""
+    from sklearn.linear_model import LogisticRegression  # slow to import
+
+    if targets.all() or not targets.any():
+        certain = CERTAIN if targets.all() else -CERTAIN
+        weight, bias = np.zeros((matrix.shape[1], 1)), np.array([certain])
+    else:
+        found = LogisticRegression(C=strength, solver="liblinear").fit(matrix, targets)
+        weight, bias = found.coef_.T, found.intercept_
+    return LinearModel(weight=weight.astype(np.float32), bias=bias.astype(np.float32), strength=strength)
+
+
+def all_outputs(models: Sequence[LinearModel]) -> LinearModel:
+    """Models with one output each as one with all of them."""
+    weight = np.concatenate([model.weight for model in models], axis=1)
+    return LinearModel(
+        weight=weight, bias=np.concatenate([model.bias for model in models]), strength=models[0].strength
+    )
 
 
 def matrix_of(vectors: Sequence[Vector], width: int) -> sparse.csr_matrix:

@@ -59,10 +59,10 @@ def source_of(given: str, question: str | None, tasks: Sequence[Task], columns: 
     total, quoted = 0, False
     blank, counts = {name: list[int]() for name in able}, Counter[str]()
     for table in chain([first], blocks):
-        for name, rows in source.read(table, say).items():
+        names |= dict.fromkeys(table.columns)
+        for name, rows in source.read(aligned(table, tuple(names)), say).items():
             blank[name] += [row.line for row in rows if row.blank]
             counts[name] += len(rows)
-        names |= dict.fromkeys(table.columns)
         total += len(table.rows)
         quoted = quoted or any(needs_quotes(written(cell)) for cells in table.rows for cell in cells)
     for name, lines in blank.items():

@@ -40,8 +40,8 @@ def whole_queries(tables: Iterable[Table]) -> Iterator[Table]:
         if not queries:
             yield found
             continue
-        end = len(queries)
-        while end and queries[end - 1] == queries[-1]:
+        last, end = next(filter(None, reversed(queries)), ""), len(queries)
+        while end and queries[end - 1] in ("", last):  # a blank line does not end a query
             end -= 1
         if end:
             yield part(found, 0, end)

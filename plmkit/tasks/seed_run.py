@@ -110,10 +110,7 @@ class TaskRun:
         if data.floor is None:
             return *self.tuned_on(data.dev), None
         self.network.eval()
-        found = dict[int, Tensor]()
-        for numbers, answers in answers_of(self.network, data.task, data.dev, self.vocabulary, self.device):
-            found |= zip(numbers, answers, strict=True)
-        joint = torch.stack([found[number] for number in range(len(data.dev))])
+        joint = answers_of(self.network, data.task, data.dev, self.vocabulary, self.device)
         weight = self.head.in_units(weights_of(self.network), self.stem)[f"{self.stem}.ngrams.weight"]
         mix, task, scores = data.floor.choose(joint, weight.detach().cpu())
         return task, scores, mix

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from plmkit.tasks.batches import one_by_one
 from plmkit.tasks.contract import Example, Task
 
 Framed = Mapping[int, Example]  # by the number of its row; rows without text are left out
@@ -21,8 +22,11 @@ class Pass:
 
     @property
     def steps(self) -> int:
-        """What is grouped into batches: examples or, where these are read apart, their inputs."""
-        return sum(len(one.inputs) if self.tasks[0].apart else 1 for one in self.examples[0])
+        """What is grouped into batches: examples or, where these are read apart, their inputs or windows."""
+        task, examples = self.tasks[0], self.examples[0]
+        if task.apart:
+            return sum(len(one.inputs) for one in examples)
+        return len(one_by_one(task, examples))
 
 
 def passes_of(tasks: Sequence[Task], framed: Mapping[str, Framed]) -> list[Pass]:
@@ -44,7 +48,7 @@ def passes_of(tasks: Sequence[Task], framed: Mapping[str, Framed]) -> list[Pass]
 
 def are_alike(task: Task, other: Task, framed: Mapping[str, Framed]) -> bool:
     """Whether two tasks read most rows alike."""
-    if task.apart or other.apart or task.fixed_length != other.fixed_length:
+    if task.apart or other.apart or (task.windows, task.fixed_length) != (other.windows, other.fixed_length):
         return False
     first, second = framed[task.name], framed[other.name]
     return len(shared_rows([first, second])) >= MOSTLY * max(1, len(first), len(second))
@@ -61,8 +65,8 @@ def shared_rows(framed: Sequence[Framed]) -> set[int]:
 
 
 def same_inputs(one: Example, other: Example) -> bool:
-    """Whether a model computes the same states for both."""
-    return len(one.inputs) == len(other.inputs) and all(
+    """Whether a model computes the same states for both, and these are joined alike."""
+    return (len(one.inputs), one.windows) == (len(other.inputs), other.windows) and all(
         first.second == second.second and np.array_equal(first.tokens, second.tokens)
         for first, second in zip(one.inputs, other.inputs, strict=True)
     )

@@ -33,7 +33,12 @@ PROSE = ("summary", "notes", "for_minutes", "paper", "tuning")  # of a recipe: m
 DECIDING = ("layout", "column", "header", "weights", "valid_share")
 
 
-LATER = ("columns", "temperature")  # fields of a task that older versions did not keep
+# what older versions did not keep: of a task, fields that a run of theirs says nothing about, and others by what they
+# did; of the settings, what they did
+UNKNOWN = ("columns", "temperature")
+TASK_BEFORE: dict[str, Any] = {"long": "cut", "label_smoothing": 0.0, "sigmoid": False}
+SETTINGS_BEFORE: dict[str, Any] = {"evaluations": 1}
+HELD_OUT = 0.1  # the default task.dev_share; older versions held nothing out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,10 +229,16 @@ class FinetuneRecord(RunRecord):
             searched = differences(self.search["minutes"], new.search["minutes"], "minutes")
         if len(self.tasks) == len(new.tasks):
             old_data["tasks"] = [
-                {**old, **{name: wanted[name] for name in LATER if name in wanted and not old.get(name)}}
+                {
+                    **{name: value for name, value in TASK_BEFORE.items() if name in wanted},
+                    **old,
+                    **{name: wanted[name] for name in UNKNOWN if name in wanted and not old.get(name)},
+                }
                 for old, wanted in zip(old_data["tasks"], new_data["tasks"], strict=True)
             ]
-        old_data["task"] = {"evaluations": 1, **old_data["task"]}  # an older version had no such setting
+        old_data["task"] = {**SETTINGS_BEFORE, **old_data["task"]}
+        if self.is_finished and "dev_share" not in old_data["task"] and new_data["task"].get("dev_share") == HELD_OUT:
+            old_data["task"]["dev_share"] = HELD_OUT  # the same command; it is not trained again
         compared = ("model", "step", "tasks", "task", "tuning", "architecture", "files", "seed", "seeds")
         return (
             searched

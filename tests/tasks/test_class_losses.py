@@ -150,3 +150,9 @@ def test_one_label_per_row_is_not_a_list(tmp_path, plm, pretrained):
     assert f"{tmp_path / 'a.jsonl'}, line 2: the label is a list, but this task reads one label per row." in ran.err
     assert "--task multilabel" in ran.err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_sigmoid_over_equal_numbers_has_a_finite_loss():
+    head = SigmoidNumberHead(width=1)
+    head.fit(lambda: torch.tensor([2.0, 2.0]), lambda: pytest.fail("no states are needed"))
+    assert (head.lowest.item(), head.highest.item()) == (2.0, 3.0)

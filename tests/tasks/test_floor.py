@@ -16,8 +16,9 @@ from plmkit.tasks.contract import Example, Row
 from plmkit.tasks.floor import Floor, Mix, as_used, with_ngrams
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
+from plmkit.tasks.kinds.multilabel import MultiLabel
 from plmkit.tasks.kinds.regress import Regress
-from plmkit.tasks.ngrams import padded
+from plmkit.tasks.ngrams import matrix_of, padded
 
 GOOD, BAD = ("good", "fine", "nice"), ("bad", "poor", "dull")
 
@@ -146,6 +147,29 @@ def test_what_did_not_help_is_left_out_of_task_and_weights(floor):
     task, kept = as_used(floor.task, weights, Mix(ngrams=0.0))
     assert (task.ngrams, list(kept)) == (None, ["heads.classify.classify.weight"])
     assert as_used(floor.task, weights, Mix()) == (floor.task, weights)
+
+
+@pytest.mark.parametrize("classes", [("neg", "pos"), ("neg", "other", "pos")])
+def test_a_class_that_no_row_of_a_share_has_is_unlikely_everywhere(classes):
+    rows = [
+        Row(text=f"a good film {number}", label=classes[number % (len(classes) - 1)], line=1) for number in (0, 1, 2)
+    ]
+    task = with_ngrams(Classify(classes=classes), rows)
+    train = vectors_of(task, rows)
+    floor = Floor(task, train, train)
+    found = task.decide(floor.linear.answers(floor.of_dev), train)
+    assert all(one.probabilities["pos"] < 1e-4 for one in found)
+
+
+def test_of_several_labels_one_that_all_rows_have_is_certain_and_one_that_none_has_is_not():
+    labels = (("all", "some"), ("all",), ("all", "some"), ("all",))
+    texts = ("good x", "bad y", "good z", "bad w")
+    rows = [Row(text=text, label=own, line=1) for text, own in zip(texts, labels, strict=True)]
+    task = with_ngrams(MultiLabel(classes=("all", "none", "some")), rows)
+    train = vectors_of(task, rows)
+    found = Floor(task, train, train).linear.answers(matrix_of([one.ngrams for one in train], len(task.ngrams)))
+    assert found.sigmoid()[:, :2].round().tolist() == [[1, 0]] * 4
+    assert (found[:, 2] > found[:, 2].mean()).tolist() == [True, False, True, False]
 
 
 def test_numbers_have_a_floor_too():

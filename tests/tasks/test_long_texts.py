@@ -22,6 +22,7 @@ from plmkit.tasks.kinds.pair import Pair
 from plmkit.tasks.kinds.paraphrase import Paraphrase
 from plmkit.tasks.kinds.regress import Regress
 from plmkit.tasks.kinds.similarity import Similarity
+from plmkit.tasks.sharing import passes_of
 from plmkit.tasks.windows import spread, windows_needed
 from plmkit.tokenizers.counted import SentenceWords
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -164,6 +165,18 @@ def test_numbers_labels_and_choices_of_windows_are_joined(letters):
     found, _ = answered(Choose(long="windows"), choices, letters)
     assert [one.label for one in found] == ["z", "z"]
     assert [len(one.probabilities) for one in found] == [3, 2]
+
+
+def test_tasks_that_read_the_same_windows_share_them_and_one_that_cuts_rows_does_not(letters):
+    rows = [Row(text=END, line=1), Row(text="a b", line=2), Row(text="a z", line=3)]
+    mean, most, cut = (
+        Classify(name=long, classes=("no", "yes"), long=long) for long in ("windows", "windows_max", "cut")
+    )
+    framed = {task.name: dict(enumerate(task.frame(rows, letters, 8))) for task in (mean, most, cut)}
+    passes = passes_of([mean, cut, most], framed)
+    assert [([task.name for task in one.tasks], one.steps) for one in passes] == [
+        (["windows", "windows_max"], 5), (["cut"], 3)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("long", ["windows", "windows_max"])

@@ -130,6 +130,10 @@ def test_the_baseline_predicts_the_frequent_labels():
     )
 
 
+def test_a_share_of_the_rows_without_any_label_has_a_baseline_too():
+    assert ABC.baseline(rows_of((), ()), rows_of(("b",), ("c",))).score == 0.0
+
+
 def test_settings_that_make_no_sense_are_refused():
     for setting in ("task.thresholds=both", "task.separator="):
         with pytest.raises(SettingError, match=setting.split("=")[0]):

@@ -83,6 +83,18 @@ def test_what_is_printed_in_blocks_is_one_table_and_one_json_document(plm, finet
     assert found[2]["label"] is None
 
 
+def test_rows_without_the_text_are_blank_in_a_block_of_their_own_too(plm, finetuned, tmp_path, monkeypatch):
+    records = [{"text": "the cat is good"}] * 3 + [{"id": 5}] * 3 + [{"text": "dull"}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    monkeypatch.setattr(prediction_source, "BLOCK", SMALL)
+    ran = plm("predict", finetuned, path, "--out", tmp_path / "out.jsonl")
+    assert ran.code == 0, ran.err
+    assert "3 rows without text" in ran.err
+    found = [json.loads(line)["prediction"] is None for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert found == [False] * 3 + [True] * 3 + [False]
+
+
 def test_a_bad_line_is_found_before_anything_is_written(plm, finetuned, tmp_path, monkeypatch):
     monkeypatch.setattr(prediction_source, "BLOCK", SMALL)
     path, out = table(tmp_path, ".jsonl"), tmp_path / "out.jsonl"
@@ -106,6 +118,12 @@ def test_the_candidates_of_a_query_stay_in_one_block():
     ]  # fmt: skip
     assert is_contiguous(blocks)
     assert not is_contiguous([made("1", "2"), made("1")])
+
+
+def test_a_blank_line_at_the_end_of_a_block_does_not_divide_a_query():
+    blocks = [made("1", "2", ""), made("2", "3")]
+    assert is_contiguous(blocks)
+    assert [[row[0] for row in block.rows] for block in whole_queries(blocks)] == [["1"], ["2", "", "2"], ["3"]]
 
 
 MEASURE = """

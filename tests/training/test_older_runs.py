@@ -11,6 +11,8 @@ from safetensors.torch import load_file, save_file
 from test_family_contract import stop_at
 
 import plmkit
+from plmkit.tasks.settings import DEV_SHARE
+from plmkit.training.run_record import HELD_OUT
 
 RECIPE = {
     "kind": "Recipe", "name": "electra-tiny-weighted", "paper": "arXiv:2003.10555", "summary": "", "notes": "",
@@ -127,3 +129,60 @@ def test_a_finished_run_of_format_1_is_used_as_one_of_today(command, mixed_corpu
     ran = plm(*command, "--out", old)
     assert ran.code == 0, ran.err
     assert (old / "model.safetensors").read_bytes() != (new / "model.safetensors").read_bytes()  # left as it is
+
+
+# A fine-tuning of format 2, as the version before held-out rows, windows and class weights wrote it
+
+COLUMNS = {"kind": "Columns", "text": "text", "text_a": None, "text_b": None, "label": "label", "header": True}
+SINCE = {"long", "temperature", "class_weights", "label_smoothing", "sigmoid", "dropout"}  # fields of tasks
+SETTINGS_SINCE = {"patience", "evaluations", "dev_share", "train_share"}
+
+
+def as_before(folder: Path) -> dict:
+    """Write run.json without what was not there."""
+    path = folder / "run.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    for task in about["tasks"]:
+        for name in SINCE & task.keys():
+            del task[name]
+    for name in SETTINGS_SINCE:
+        del about["task"][name]
+    about.pop("learned", None)
+    path.write_text(json.dumps(about), encoding="utf-8")
+    (folder / "plmkit-manifest.json").unlink()
+    return about
+
+
+@pytest.mark.parametrize("dev", [True, False])
+@pytest.mark.parametrize("kind", ["classify", "regress"])
+def test_a_finished_fine_tuning_of_before_is_the_same_when_its_command_is_repeated(
+    kind, dev, pretrained, plm, tmp_path
+):
+    rows = tmp_path / "rows.tsv"
+    labels = ("good", "bad") if kind == "classify" else ("1", "2.5")
+    lines = [f"the cat number {number} sees the house\t{labels[number % 2]}\n" for number in range(200)]
+    rows.write_text("text\tlabel\n" + "".join(lines), encoding="utf-8")
+    out = tmp_path / "task"
+    command = ["finetune", pretrained, "--task", kind, "--train", rows, "--epochs", 0.1, "--out", out, "--set",
+               "run.threads=1", "--set", "task.ngrams=false", *(["--dev", rows] if dev else [])]  # fmt: skip
+    assert plm(*command).code == 0
+    about = as_before(out)
+    wanted = {"kind", "name", "classes", "pooling", "length", "columns"}
+    assert (about["tasks"][0].keys(), about["tasks"][0]["columns"]) == (wanted, COLUMNS)
+    ran = plm(*command)
+    assert ran.code == 0, ran.err
+    assert "holds this fine-tuning, finished" in ran.err
+    if not dev:
+        ran = plm(*command, "--set", "task.dev_share=0.2")
+        assert ran.code == 2
+        assert "task.dev_share was none, is 0.2" in ran.err
+    (out / "run.json").write_text(json.dumps({**about, "state": "unfinished"}), encoding="utf-8")
+    if dev:
+        return
+    ran = plm(*command)  # training on other rows would not be the same
+    assert ran.code == 2
+    assert "task.dev_share was none, is 0.1" in ran.err
+
+
+def test_the_default_share_that_is_held_out_is_the_one_that_records_know():
+    assert HELD_OUT == DEV_SHARE

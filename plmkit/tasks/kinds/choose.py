@@ -77,6 +77,10 @@ class Choose(ChoiceTask):
     def target(self, row: Row) -> int:
         return row.choices.index(str(row.label))
 
+    def targets(self, rows: Sequence[Row]) -> np.ndarray:
+        """Among the different choices, each of which has one probability."""
+        return np.array([list(dict.fromkeys(row.choices)).index(str(row.label)) for row in rows])
+
     def frame(self, rows: Sequence[Row], tokenizer: Tokenizer, length: int) -> list[Example]:
         return self.framed(rows, tokenizer, length, choosing=True)
 

@@ -24,7 +24,7 @@ from plmkit.tasks.class_weights import WeighedTask
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, learned
 from plmkit.tasks.heads import LabelsHead
 from plmkit.tasks.label_lists import best_threshold, check_lists, labels_in, search_in
-from plmkit.tasks.ngrams import LinearModel
+from plmkit.tasks.ngrams import LinearModel, all_outputs, logistic
 from plmkit.tasks.report.classes import class_table
 from plmkit.tasks.report.labels import label_intervals, wrong_labels
 from plmkit.tasks.report.report import Report
@@ -33,7 +33,6 @@ from plmkit.tasks.scores import label_scores
 
 SHARED, EACH = THRESHOLDS = ("shared", "each")
 UNDECIDED = 0.5  # the threshold before one is chosen
-CERTAIN = 20.0  # the logit of a class that all training rows have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,19 +165,13 @@ class MultiLabel(WeighedTask):
 
     def linear_model(self, matrix: csr_matrix, rows: Sequence[Row], strength: float) -> LinearModel:
         """Logistic regression of each class."""
-        from sklearn.linear_model import LogisticRegression  # slow to import
-
-        weight = np.zeros((matrix.shape[1], len(self.classes)), dtype=np.float32)
-        bias = np.full(len(self.classes), CERTAIN, dtype=np.float32)
-        for number, targets in enumerate(np.stack([self.target(row) for row in rows]).T):
-            if not targets.all():
-                found = LogisticRegression(C=strength, solver="liblinear").fit(matrix, targets)
-                weight[:, number], bias[number] = found.coef_[0], found.intercept_[0]
-        return LinearModel(weight=weight, bias=bias, strength=strength)
+        targets = np.stack([self.target(row) for row in rows])
+        return all_outputs([logistic(matrix, own, strength) for own in targets.T])
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         """The most frequent labels for every row, as many as are best in training."""
-        counted = Counter(label for row in train for label in row.label).most_common()
+        counts = Counter(label for row in train for label in row.label)
+        counted = Counter({name: counts[name] for name in self.classes}).most_common()  # a share may have none of them
         right = np.cumsum([count for _, count in counted])
         scores = 2 * right / (len(train) * np.arange(1, len(right) + 1) + right[-1])
         usual = tuple(name for name, _ in counted[: int(scores.argmax()) + 1])
