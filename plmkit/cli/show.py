@@ -273,11 +273,19 @@ def doubts(result: dict[str, Any]) -> Iterator[str]:
         part, stem = placed(place)
         found = result["over_seeds"][part][stem + baseline["measure"]]["mean"]
         if found >= baseline["score"] if baseline["measure"] == "mse" else found <= baseline["score"]:
-            yield tr(
+            yield tr("{task}: ", task=stem[:-1]) * bool(stem) + tr(
                 "On {part} the model is no better than {answer}: try more epochs, another learning rate "
                 "(--set task.learning_rate=...) or a model that was pretrained for longer.",
                 part=label(part),
                 answer=Baseline(**baseline).shown,
+            )
+    linear = result.get("linear", {})
+    for task, floor in linear.items():
+        stem = f"{task}." if len(linear) > 1 or floor["measure"] not in result["over_seeds"].get("dev", {}) else ""
+        if "dev" in floor and result["over_seeds"]["dev"][stem + floor["measure"]]["mean"] < floor["dev"]:
+            yield tr("{task}: ", task=task) * bool(stem) + tr(
+                "On dev the linear model over n-grams is better than the model: try more epochs, "
+                "another learning rate (--set task.learning_rate=...) or a model that was pretrained for longer."
             )
 
 

@@ -165,10 +165,14 @@ def mistakes(found: Mistakes, file: Path) -> None:
                     prediction=clipped(one.prediction or tr("(nothing)"), WIDTH),
                     label=clipped(one.label or tr("(nothing)"), WIDTH),
                 )
-            ).append("" if one.size is None else f" ({label(found.measure)} {one.size:.3g})", style="dim")
+            ).append(sized(one.size, found.measure), style="dim")
         )
         for text in filter(None, (one.text, one.other)):
             console.print(Text("    ").append(clipped(text, WIDTH), style="dim"))
+
+
+def sized(size: float | None, measure: str) -> str:
+    return "" if size is None else tr(" ({measure} {size:.3g})", measure=label(measure), size=size)
 
 
 def named(name: str) -> str:

@@ -197,8 +197,7 @@ def finetune(
         Path | None,
         typer.Option(
             help=tr(
-                "Several tasks to train on together: a TOML file with a table for each, such as [rte], with kind, "
-                "train, dev and test."
+                "Several tasks to train on together: a TOML file with a table for each, of kind, train, dev and test."
             )
         ),
     ] = None,

@@ -35,8 +35,8 @@ function scores() {
     list.append(make("dt", {}, labels[name]), make("dd", { class: "value" }, number(value)), bar,
       make("dd", { class: "span" }, phrase(words.interval, { low: number(low), high: number(high) })));
   }
-  return box(words.scores, "scores wide", list, make("p", { class: "hint counts" }, [counts.join(" · "),
-    report.intervals ? phrase(words.resampled, { resamples: report.bootstrap.resamples.toLocaleString() }) : ""].filter(Boolean).join(". ")));
+  return box(words.scores, "scores wide", list, make("p", { class: "hint counts" }, phrase(!report.intervals ? "{counts}" : counts.length ? words.counts : words.resampled,
+    { counts: counts.join(" · "), resamples: report.intervals ? report.bootstrap.resamples.toLocaleString() : "" })));
 }
 
 // classes
@@ -81,7 +81,7 @@ function confusion(list) {
     for (const [key, button] of cells) button.setAttribute("aria-pressed", String(key === JSON.stringify([label, prediction])));
   };
   const head = make("tr", {}, make("td"), ...names.map((name) => make("th", { scope: "col", title: name }, make("span", {}, name))));
-  return box(words.confusion, names.length > MANY ? "wide" : "", make("p", { class: "hint" }, words.axes, " ", cells.size ? words.choose : ""),
+  return box(words.confusion, names.length > MANY ? "wide" : "", make("p", { class: "hint" }, cells.size ? words.choose : words.axes),
     make("div", { class: `heat${names.length > MANY ? " many" : ""}`, tabindex: "0" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows))));
 }
 
@@ -143,7 +143,7 @@ function calibration() {
   const choices = make("div", { class: "choices", role: "group", "aria-label": words.calibration });
   const show = (place) => {
     const [, one] = versions[place];
-    ece.textContent = `${phrase(words.ece, { ece: number(one.ece, 4), bins })}. ${words.perfect}`;
+    ece.textContent = phrase(words.ece, { ece: number(one.ece, 4), bins });
     figures.replaceChildren(make("figure", {}, make("figcaption", {}, words.reliability), reliability(one)),
       make("figure", {}, make("figcaption", {}, `${words.histogram} `, key(words.right, "--right"), key(words.wrong, "--wrong")), histogram(one)));
     [...choices.children].forEach((button, number) => button.setAttribute("aria-pressed", String(number === place)));

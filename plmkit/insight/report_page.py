@@ -3,7 +3,7 @@
 from typing import Any
 
 from plmkit.insight.page import whole
-from plmkit.language import tr
+from plmkit.language import sentences, tr
 from plmkit.tasks.report.report import Report
 from plmkit.terminal.labels import label
 
@@ -23,27 +23,28 @@ COLUMNS = ("precision", "recall", "f1", "support", "rows")
 
 def words() -> dict[str, Any]:
     """Everything that the page says, in the reader's language; {names} are filled in by the page."""
+    resampled = tr("Intervals by bootstrap: {{resamples}} resamples of the rows.")
+    axes = tr("Rows are true classes, columns predictions; colours are shares of the row.")
+    diagonal = tr("On the diagonal, answers are right as often as their probability says; below it they are too sure.")
     return {
         "scores": tr("Scores"),
         "interval": tr("95% interval {{low}} to {{high}}"),
-        "resampled": tr("Intervals by bootstrap: {{resamples}} resamples of the rows."),
+        "resampled": resampled,
+        "counts": sentences((tr("{{counts}}."), resampled)),
         "classes": tr("By class"),
         "class": tr("class"),
         "confusion": tr("Confusion matrix"),
-        "axes": tr("Rows are true classes, columns predictions; colours are shares of the row."),
-        "choose": tr("Click a cell to see its mistakes."),
+        "axes": axes,
+        "choose": sentences((axes, tr("Click a cell to see its mistakes."))),
         "cell": tr("{{label}} predicted as {{prediction}}: {{rows}} ({{share}} of its class)"),
         "confused": tr("Most frequent confusions"),
         "truth": tr("true class"),
         "predicted": tr("predicted as"),
         "share": tr("share of its class"),
         "calibration": tr("Calibration"),
-        "ece": tr("Expected calibration error {{ece}} ({{bins}} bins)"),
+        "ece": sentences((tr("Expected calibration error {{ece}} ({{bins}} bins)."), diagonal)),
         "scaled": tr("with temperature {{temperature}}"),
         "unscaled": tr("without temperature"),
-        "perfect": tr(
-            "On the diagonal, answers are right as often as their probability says; below it they are too sure."
-        ),
         "reliability": tr("How often the answers are right"),
         "confidence": tr("probability of the answer"),
         "accuracy": tr("share that is right"),

@@ -53,4 +53,23 @@ def test_epochs_that_are_given_twice_are_refused(plm, tmp_path):
 def test_a_missing_task_is_answered_with_those_there_are(plm, tmp_path):
     ran = plm("finetune", "m", "--train", Path("t.tsv"), "--out", tmp_path / "o")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("plm: --task is missing: one of classify, pair, nli, ")
+    assert ran.err.startswith("plm: --task is missing: one of classify, multilabel, pair, nli, ")
+
+
+@pytest.mark.parametrize(("linear", "doubted"), [(0.75, True), (0.7, False)])
+def test_a_model_that_is_behind_the_linear_model_is_said_to_be(linear, doubted):
+    found = result(0.7) | {"linear": {"classify": {"measure": "accuracy", "dev": linear}}}
+    said = list(show.doubts(found))
+    assert bool(said) is doubted
+    assert not said or said[0].startswith("On dev the linear model over n-grams is better than the model: try more")
+
+
+def test_a_doubt_about_one_of_several_tasks_names_it():
+    found = {
+        "over_seeds": {"dev": {"mood.accuracy": {"mean": 0.5}, "same.accuracy": {"mean": 0.8}}},
+        "baseline": {"mood.dev": {"answer": MOST_FREQUENT, "measure": "accuracy", "score": 0.5}},
+        "linear": {"mood": {"measure": "accuracy", "dev": 0.6}, "same": {"measure": "accuracy", "dev": 0.7}},
+    }
+    first, second = show.doubts(found)
+    assert first.startswith(f"mood: On dev the model is no better than {MOST_FREQUENT}")
+    assert second.startswith("mood: On dev the linear model")

@@ -85,6 +85,12 @@ def test_the_help_of_fine_tuning_names_every_task_and_every_setting(plm, monkeyp
         assert f"{name}: {explanation(Machine, name.removeprefix('run.'))}" in shown
 
 
+def test_no_part_of_a_help_text_is_taken_for_markup(plm, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "2000")
+    shown = plm("finetune", "--help").out
+    assert "a TOML file with a table for each, of kind, train, dev and test." in shown
+
+
 def test_the_usage_names_each_argument_once(plm, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     usage = {
