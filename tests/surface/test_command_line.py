@@ -263,7 +263,7 @@ def test_predictions_keep_the_columns_and_rows_that_were_there(suffix, plm, fine
         rows = [json.loads(line) for line in text.splitlines()]
     else:
         rows = list(csv.DictReader(io.StringIO(text), delimiter="," if suffix == ".csv" else "\t"))
-    assert list(rows[0]) == ["id", "text", "note", "prediction", "probability:bad", "probability:good"]
+    assert list(rows[0]) == ["id", "text", "note", "prediction", "probability", "probability:bad", "probability:good"]
     assert [row["id"] for row in rows] == ["7", "8"]
     assert rows[0]["text"] == "the cat, the dog"
     for row in rows:
@@ -282,7 +282,7 @@ def test_odd_texts_are_read_back_as_they_were_from_every_kind_of_file(suffix, pl
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert plm("predict", finetuned, file, "--out", out).code == 0
     table = read_table(out)
-    assert table.columns == ("id", "text", "gap", "prediction", "probability:bad", "probability:good")
+    assert table.columns == ("id", "text", "gap", "prediction", "probability", "probability:bad", "probability:good")
     assert [row[1] for row in table.rows] == ODD
     assert [str(row[0]) for row in table.rows] == ["0", "1", "2", "3", "4", "5"]
     assert {row[2] for row in table.rows} == ({""} if suffix in (".tsv", ".csv") else {None})
@@ -302,7 +302,7 @@ def test_a_plain_tsv_stays_without_quotes_and_stray_ones_are_text(plm, finetuned
     ran = plm("predict", finetuned, tmp_path / "rows.tsv")
     assert [row[0] for row in csv.reader(io.StringIO(ran.out), csv.excel_tab)] == ["text", "the cat", '"the dog']
     file.write_text("text\tnote\nthe cat\tx\n", encoding="utf-8")
-    assert plm("predict", finetuned, file).out.startswith("text\tnote\tprediction\tprobability:bad\t")
+    assert plm("predict", finetuned, file).out.startswith("text\tnote\tprediction\tprobability\tprobability:bad\t")
 
 
 def test_a_parquet_that_cannot_hold_a_column_is_refused(plm, finetuned, tmp_path):
@@ -384,7 +384,7 @@ def test_blank_lines_keep_their_place_in_predictions_scores_and_vectors(plm, fin
     assert f"! {file}: 2 rows without text, left without a prediction (lines 2 and 3).\n" in ran.err
     rows = list(csv.reader(io.StringIO((tmp_path / "out.tsv").read_text()), csv.excel_tab))[1:]
     assert [row[0] for row in rows] == ["the cat sees a house.", "", " ", "the dog likes the sea."]
-    assert [row[1:] for row in rows[1:3]] == [["", "", ""]] * 2
+    assert [row[1:] for row in rows[1:3]] == [["", "", "", ""]] * 2
     assert all(row[1] in ("bad", "good") for row in (rows[0], rows[3]))
     ran = plm("embed", pretrained, file, "--out", tmp_path / "v.npy")
     assert (ran.code, np.load(tmp_path / "v.npy").any(1).tolist()) == (0, [True, False, False, True])
