@@ -384,7 +384,7 @@ def test_blank_lines_keep_their_place_in_predictions_scores_and_vectors(plm, fin
     assert f"! {file}: 2 rows without text, left without a prediction (lines 2 and 3).\n" in ran.err
     rows = list(csv.reader(io.StringIO((tmp_path / "out.tsv").read_text()), csv.excel_tab))[1:]
     assert [row[0] for row in rows] == ["the cat sees a house.", "", " ", "the dog likes the sea."]
-    assert [row[1:] for row in rows[1:3]] == [["", "", "", ""]] * 2
+    assert [row[1:] for row in rows[1:3]] == [[""] * 4] * 2
     assert all(row[1] in ("bad", "good") for row in (rows[0], rows[3]))
     ran = plm("embed", pretrained, file, "--out", tmp_path / "v.npy")
     assert (ran.code, np.load(tmp_path / "v.npy").any(1).tolist()) == (0, [True, False, False, True])
