@@ -24,7 +24,14 @@ HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"La
 TRANSLATING = {"tr", "several", "translated", "message"}  # their first string is a key of the catalogue
 # where words in a row are no message: programmers read them, or they are data
 SILENT_CALLS = {"examples", "re.compile", "_words", "ValueError", "TypeError", "AttributeError", "NotImplementedError"}
-SILENT_ARGUMENTS = {"notes", "summary", "paper", "style", "deviations"}  # of recipes, translated where they are shown
+SILENT_ARGUMENTS = {
+    "notes",
+    "summary",
+    "paper",
+    "deviations",
+    "style",
+    "loc",
+}  # of recipes, translated when shown; of pictures
 SILENT_CONSTANTS = {
     "FOR_MINUTES",
     "TINY_FOR_MINUTES",

@@ -30,7 +30,7 @@ def figure_of(compared: Sequence[dict[str, Any]]) -> Any:
                 capsize=3, label=way, color=f"C{number}",
             )  # fmt: skip
         axes.axhline(0, color="black", linewidth=0.6)
-        axes.set_ylabel(shown if shown == "score" else "train minus dev")
+        axes.set_ylabel(shown if shown == "score" else "train − dev")
     names = [f"{one['task']}\n{one['measure']}, {one['part']}" for one in compared]
     figure.axes[1].set_xticks(range(len(compared)), names)
     figure.axes[0].legend(frameon=False, ncols=len(ways), loc="lower center", bbox_to_anchor=(0.5, 1.0))

@@ -68,21 +68,29 @@ def write_choices(task: Task) -> dict[str, Any]:
 
 
 def read_span(config: dict[str, Any], weights: Weights, length: int) -> Task:
-    return QA(length=min(length, QA.usual_length or length), conditional=False)
+    return QA(length=min(length, QA.usual_length or length), conditional=False, threshold=read_threshold(config))
 
 
 def read_conditional_span(config: dict[str, Any], weights: Weights, length: int) -> Task:
     beams = max(config.get(f"{side}_n_top") or QA().beams for side in ("start", "end"))
-    return QA(length=min(length, QA.usual_length or length), conditional=True, beams=beams)
+    return QA(
+        length=min(length, QA.usual_length or length), conditional=True, beams=beams, threshold=read_threshold(config)
+    )
+
+
+def read_threshold(config: dict[str, Any]) -> float | None:
+    found = config.get("null_threshold")
+    return None if found is None else float(found)
 
 
 def write_span(task: Task) -> dict[str, Any]:
-    return {"num_labels": 2}
+    assert isinstance(task, QA)
+    return {"num_labels": 2, "null_threshold": task.threshold}  # the latter is ours: transformers has none
 
 
 def write_conditional_span(task: Task) -> dict[str, Any]:
     assert isinstance(task, QA)
-    return {"start_n_top": task.beams, "end_n_top": task.beams}
+    return {"start_n_top": task.beams, "end_n_top": task.beams, "null_threshold": task.threshold}
 
 
 def read_tags(config: dict[str, Any], weights: Weights, length: int) -> Task:

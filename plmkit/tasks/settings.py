@@ -199,7 +199,7 @@ class Settled(TaskSettings):
     pooling: str
     lm_weight: float
     ngrams: bool
-    dev_share: float | None  # None: nothing is held out
+    dev_share: float | None
 
 
 GROUPS = {

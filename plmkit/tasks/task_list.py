@@ -101,9 +101,12 @@ def mixing_in(given: Mapping[str, Any], path: Path, text: str) -> Mixing:
     known = {field.name for field in fields(Mixing)}
     check_keys(given, known, path, text, None)
     mixing = Mixing()
-    for name, value in given.items():
-        mixing = assign(mixing, [name], as_text(value), name)
-    made: Mixing = checked(mixing)
+    try:
+        for name, value in given.items():
+            mixing = assign(mixing, [name], as_text(value), name)
+        made: Mixing = checked(mixing)
+    except SettingError as error:
+        raise InputError(tr("{where}: {error}", where=path, error=error)) from error
     return made
 
 

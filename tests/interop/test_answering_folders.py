@@ -10,7 +10,9 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 import plmkit
 from plmkit.inference.loading import read_parts
+from plmkit.interop.task_heads import TASK_HEADS
 from plmkit.tasks.answering.heads import ConditionalSpanHead, SpanHead
+from plmkit.tasks.kinds.qa import QA
 from plmkit.tokenizers.unigram import ClosingUnigram
 
 SHAPE = {
@@ -128,3 +130,18 @@ def test_a_head_that_transformers_lacks_is_not_exported(pretrained, plm, tmp_pat
     ran = plm("export", tmp_path / "run", tmp_path / "out")
     assert (ran.code, "No Hugging Face BERT computes the same as --task qa" in ran.err) == (2, True)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("head", ["span", "conditional_span"])
+@pytest.mark.parametrize("threshold", [None, -1.5])
+def test_the_threshold_for_no_answer_is_written_and_read(head, threshold):
+    kept = TASK_HEADS[head]
+    assert kept.task(kept.config(QA(threshold=threshold)), {}, 64).threshold == threshold
+
+
+def test_a_folder_with_a_threshold_may_answer_nothing(pretrained, tmp_path):
+    save("BertForQuestionAnswering", tmp_path / "hub", pretrained)
+    config = tmp_path / "hub" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"null_threshold": -1000.0}))
+    found = plmkit.load(tmp_path / "hub", device="cpu").predict({"question": QUESTION, "context": CONTEXT})
+    assert (found.label, bool(found.n_best[0].text)) == ("", True)

@@ -149,8 +149,8 @@ def test_sequential_training_keeps_the_history_that_shows_what_is_forgotten(list
             ("temperature = 2.0", "temprature = 2.0"),
             "line 1: there is no key 'temprature'. Did you mean 'temperature'?",
         ),
-        (("temperature = 2.0", 'temperature = "hot"'), "'temperature' takes a number; found 'hot'."),
-        (("temperature = 2.0", "temperature = 0.5"), "temperature must be 1 or more; found 0.5."),
+        (("temperature = 2.0", 'temperature = "hot"'), ".toml: 'temperature' takes a number; found 'hot'."),
+        (("temperature = 2.0", "temperature = 0.5"), ".toml: temperature must be 1 or more; found 0.5."),
         (('"pairs.tsv"\n\n[more]', '"gone.tsv"\n\n[more]'), "There is no file"),
     ],
 )
@@ -168,7 +168,7 @@ def test_options_of_one_task_have_no_effect_with_several_and_are_refused(listed,
     ran = plm("finetune", pretrained, "--tasks", listed, "--out", tmp_path / "out", "--dev", "x.tsv")
     assert (ran.code, "--dev has no effect with --tasks" in ran.err) == (2, True)
     ran = plm("finetune", pretrained, "--out", tmp_path / "out")
-    assert (ran.code, "--task is missing: one of classify, pair, " in ran.err) == (2, True)
+    assert (ran.code, "--task is missing: one of classify, multilabel, pair, " in ran.err) == (2, True)
     ran = plm("finetune", pretrained, "--task", "classify", "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (2, "plm: --train is missing: a file of labelled rows.\n")
 
