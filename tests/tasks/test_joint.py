@@ -168,7 +168,7 @@ def test_options_of_one_task_have_no_effect_with_several_and_are_refused(listed,
     ran = plm("finetune", pretrained, "--tasks", listed, "--out", tmp_path / "out", "--dev", "x.tsv")
     assert (ran.code, "--dev has no effect with --tasks" in ran.err) == (2, True)
     ran = plm("finetune", pretrained, "--out", tmp_path / "out")
-    assert (ran.code, "--task is missing: one of classify, pair, " in ran.err) == (2, True)
+    assert (ran.code, "--task is missing: one of classify, multilabel, pair, " in ran.err) == (2, True)
     ran = plm("finetune", pretrained, "--task", "classify", "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (2, "plm: --train is missing: a file of labelled rows.\n")
 
