@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from plmkit.insight.picture import Say, write_figure
+from plmkit.language import tr
 
 STEM = "comparison"
+LOWER_CENTER = 8  # of matplotlib
 
 
 def draw_comparison(compared: Sequence[dict[str, Any]], folder: Path, say: Say) -> None:
     """comparison.png and comparison.svg: for every task a bar per way, and the gaps between training rows and dev."""
     scored = [one for one in compared if one["measure"]]
     for suffix in (".png", ".svg") if scored else ():
-        write_figure(lambda: figure_of(scored), [one["task"] for one in scored], folder / (STEM + suffix), say)
+        shown = [tr("score"), tr("train − dev"), *(one["task"] for one in scored)]
+        write_figure(lambda: figure_of(scored), shown, folder / (STEM + suffix), say)
 
 
 def figure_of(compared: Sequence[dict[str, Any]]) -> Any:
@@ -30,8 +33,8 @@ def figure_of(compared: Sequence[dict[str, Any]]) -> Any:
                 capsize=3, label=way, color=f"C{number}",
             )  # fmt: skip
         axes.axhline(0, color="black", linewidth=0.6)
-        axes.set_ylabel(shown if shown == "score" else "train − dev")
+        axes.set_ylabel(tr("score") if shown == "score" else tr("train − dev"))
     names = [f"{one['task']}\n{one['measure']}, {one['part']}" for one in compared]
     figure.axes[1].set_xticks(range(len(compared)), names)
-    figure.axes[0].legend(frameon=False, ncols=len(ways), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    figure.axes[0].legend(frameon=False, ncols=len(ways), loc=LOWER_CENTER, bbox_to_anchor=(0.5, 1.0))
     return figure

@@ -24,6 +24,9 @@ class ChoiceTask(WindowedTask):
         found: list[list[float]] = (answers / self.temperature).softmax(-1).tolist()
         return found
 
+    def log_probabilities(self, answers: Tensor) -> Tensor:
+        return (answers / self.temperature).log_softmax(-1)
+
     def tuned(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> Self:
         """With the temperature that makes the labels of these rows most likely; no answer changes."""
         logits = self.temperature * logs_of(predictions)

@@ -102,14 +102,19 @@ class Floor:
     def choose(self, answers: Tensor, weight: Tensor) -> tuple[Mix, Task, dict[str, Any]]:
         """The mix that explains dev best, the task as it determines it, and its scores.
 
-        From the network's answers and its weights of n-grams.
+        From the network's answers and its weights of n-grams. The network alone is preferred where n-grams explain no
+        more of dev and give no higher score.
         """
         own = torch.from_numpy(np.asarray(self.of_dev @ weight.numpy())).float()
         parts = torch.stack([answers - own, own, self.linear.answers(self.of_dev)]).double()
         alone, mix = self.fitted(parts, 1), self.fitted(parts, len(parts))
+        task, scores = self.tuned(mix.of(parts).float())
         if self.misfit(alone, parts) - self.misfit(mix, parts) <= WEIGHTS:
-            mix = Mix(ngrams=0.0)
-        return mix, *self.tuned(mix.of(parts).float())
+            network = Mix(ngrams=0.0)
+            without = self.tuned(network.of(parts).float())
+            if without[1][self.task.measure] >= scores[self.task.measure]:
+                return network, *without
+        return mix, task, scores
 
     def fitted(self, parts: Tensor, used: int) -> Mix:
         """The likeliest weights of the first of (3, rows, outputs) answers, none below 0; the others are left out."""

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from plmkit.data.reading.cells import is_blank, is_missing, listed, short, where
+from plmkit.data.reading.cells import is_blank, is_missing, short, where
 from plmkit.data.reading.columns import Search
 from plmkit.data.reading.whole import Table
-from plmkit.errors import InputError, nearest
+from plmkit.errors import InputError
 from plmkit.language import tr
 from plmkit.tasks.contract import Row
+from plmkit.tasks.rows import unknown_label
 
 COLUMN = "labels"  # preferred to the usual names of a column with one label
 
@@ -61,15 +62,7 @@ def check_lists(rows: Sequence[Row], classes: Sequence[str], path: Path) -> None
     for row in rows:
         for label in row.label or ():
             if label not in known:
-                raise InputError(
-                    tr(
-                        "{place}: label '{label}' does not occur in training.{hint}\nKnown labels: {known}.",
-                        place=where(path, row.line),
-                        label=short(label),
-                        hint=nearest(label, classes),
-                        known=listed(classes),
-                    )
-                )
+                raise unknown_label(label, classes, where(path, row.line))
 
 
 def best_threshold(probabilities: np.ndarray, gold: np.ndarray) -> float:

@@ -198,16 +198,19 @@ def check_classes(rows: Sequence[Row], classes: Sequence[str], path: str | Path)
     known = frozenset(classes)
     for row in rows:
         if row.label is not None and str(row.label) not in known:
-            label = str(row.label)
-            raise InputError(
-                tr(
-                    "{place}: label '{label}' does not occur in training.{hint}\nKnown labels: {known}.",
-                    place=where(path, row.line),
-                    label=short(label),
-                    hint=nearest(label, classes),
-                    known=listed(classes),
-                )
-            )
+            raise unknown_label(str(row.label), classes, where(path, row.line))
+
+
+def unknown_label(label: str, classes: Sequence[str], place: str) -> InputError:
+    return InputError(
+        tr(
+            "{place}: label '{label}' does not occur in training.{hint}\nKnown labels: {known}.",
+            place=place,
+            label=short(label),
+            hint=nearest(label, classes),
+            known=listed(classes),
+        )
+    )
 
 
 def check_trainable(rows: Sequence[Row], path: str | Path) -> None:

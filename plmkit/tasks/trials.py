@@ -111,7 +111,7 @@ class Search:
         for number, trial in enumerate(self.trials):
             if done[number].state != UNTRIED:
                 self.say_result(number, done[number])
-            elif self.needed(trial, done) <= self.left(done, beside):
+            elif self.needed(trial, done) < self.left(done, beside):
                 begun = time.monotonic()
                 done[number] = self.tried(number, trial)
                 beside += max(0.0, time.monotonic() - begun - done[number].seconds)

@@ -269,7 +269,7 @@ def test_one_choice_can_be_put_in_place_of_another_by_its_name():
         find("bert-mini"), ["schedule.optimizer=BertAdam", "schedule.optimizer.decay=0.1"]
     ).recipe.schedule
     assert (type(schedule.optimizer).__name__, schedule.optimizer.decay) == ("BertAdam", 0.1)
-    with pytest.raises(SettingError, match="choose one of Adadelta, Adagrad, AdamW, BertAdam"):
+    with pytest.raises(SettingError, match="choose one of Adadelta, Adagrad, Adamax, AdamW, BertAdam"):
         settle(find("bert-mini"), ["schedule.optimizer=Adamw"])
 
 

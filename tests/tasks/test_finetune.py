@@ -578,7 +578,8 @@ def test_predictions_over_predictions_get_columns_of_their_own(finetuned, rows_f
     assert plm("predict", finetuned, first, "--out", second).code == 0
     columns = second.read_text().splitlines()[0].split("\t")
     assert columns[2:] == [
-        "prediction", "probability:bad", "probability:good", "prediction 2", "probability:bad 2", "probability:good 2",
+        "prediction", "probability", "probability:bad", "probability:good",
+        "prediction 2", "probability 2", "probability:bad 2", "probability:good 2",
     ]  # fmt: skip
 
 

@@ -84,6 +84,13 @@ def test_ngrams_are_left_out_if_they_explain_no_more_of_dev_than_the_network(flo
     assert (mix, mix.is_network, scores["accuracy"]) == (Mix(ngrams=0.0), True, 1.0)
 
 
+def test_ngrams_stay_if_the_network_alone_is_worse_on_a_dev_that_is_too_small_to_tell_why(floor):
+    few = Floor.__new__(Floor)
+    vars(few).update(vars(floor) | {"dev": floor.dev[:2], "labels": floor.labels[:2], "of_dev": floor.of_dev[:2]})
+    mix, _, scores = few.choose(-0.01 * right(floor)[:2], no_weights(floor))
+    assert (mix.linear > 0, scores["accuracy"]) == (True, 1.0)
+
+
 def test_two_that_err_on_different_rows_are_both_used(floor):
     """The network knows the first half of dev, the linear model the second."""
     half = torch.arange(len(floor.dev))[:, None] < len(floor.dev) // 2

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_rank_and_match_families import READING, untrained
+from untrained import READING, untrained
 
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError

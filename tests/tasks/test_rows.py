@@ -350,14 +350,15 @@ def test_a_label_that_is_not_a_finite_number_is_refused_for_regression(tmp_path,
 def test_a_file_without_labels_is_refused_with_the_option_that_names_the_column(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "id\ttext\nx7\ta\n")) == (
         "a.tsv has no column label. Columns found: id, text.\nChoose the right one: --label COLUMN. "
-        "Recognised names: label, sentiment, category, class, target, gold, score, rating, similarity, 标签 and 6 more."
+        "Recognised names: label, gold_label, sentiment, category, class, target, gold, score, rating, "
+        "similarity and 12 more."
     )
 
 
 def test_a_file_without_texts_is_refused_with_the_option_that_names_the_column(tmp_path):
     assert refusal(put(tmp_path, "a.jsonl", '{"question": "a", "label": 1}')) == (
         "a.jsonl has no column text. Columns found: question, label.\nChoose the right one: --text COLUMN. Recognised "
-        "names: text, text_a, sentence, review, content, comment, document, body, article, passage and 10 more."
+        "names: text, text_a, sentence, review, content, comment, document, body, article, passage and 15 more."
     )
 
 
@@ -386,7 +387,8 @@ def test_for_pairs_given_to_a_task_on_single_texts_pair_is_suggested(tmp_path):
 def test_single_texts_given_to_a_task_on_pairs_lack_the_second(tmp_path):
     assert refusal(put(tmp_path, "a.tsv", "label\ttext_a\n1\ta\n"), paired=True) == (
         "a.tsv has no column text_b. Columns found: label, text_a.\nChoose the right one: --text-b COLUMN. "
-        "Recognised names: text_b, sentence2, hypothesis, question2, text2, 文本2, 句子2, 假设, 问题2."
+        "Recognised names: text_b, sentence2, hypothesis, question2, text2, sentence_b, "
+        "sentence_2, query2, text_2, 文本2 and 3 more."
     )
 
 
