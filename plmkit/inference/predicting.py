@@ -17,8 +17,14 @@ def task_named(reader: Reader, name: str | None, verb: str) -> Task:
     """The task of that name, or the only one."""
     if name is None and len(reader.tasks) > 1:
         found = tr("{folder} has several tasks.", folder=reader.folder)
-        raise SettingError(tr("{found} Choose one of {tasks}.", found=found, tasks=comma().join(reader.tasks)))
+        raise SettingError(
+            tr("{found} Choose one of {tasks} with --task.", found=found, tasks=comma().join(reader.tasks))
+        )
     return tasks_named(reader, name, verb)[0]
+
+
+def which_task(found: str, reader: Reader) -> SettingError:
+    return SettingError(tr("{found} Choose one of {tasks} with --task.", found=found, tasks=comma().join(reader.tasks)))
 
 
 def tasks_named(reader: Reader, name: str | None, verb: str) -> list[Task]:
@@ -36,7 +42,9 @@ def tasks_named(reader: Reader, name: str | None, verb: str) -> list[Task]:
         return list(reader.tasks.values())
     if name not in reader.tasks:
         found = tr("{folder} has no task '{name}'.", name=name, folder=reader.folder)
-        raise SettingError(tr("{found} Choose one of {tasks}.", found=found, tasks=comma().join(reader.tasks)))
+        raise SettingError(
+            tr("{found} Choose one of {tasks} with --task.", found=found, tasks=comma().join(reader.tasks))
+        )
     return [reader.tasks[name]]
 
 

@@ -124,6 +124,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     pooling = request.task.pooling if not request.others else "first"
     tuning = for_several(parts.tuning) if request.is_joint else parts.tuning
     settings = request.settings.settled(parts.architecture, tuning, pooling)
+    if request.mixing.is_sequential and request.settings.ngrams is None:
+        settings = replace(settings, ngrams=False)  # a linear model forgets nothing, and would hide what a network does
     parts = with_features(parts, settings.features)
     taken = [taken_up(files, request, settings, parts, screen) for files in request.tasks]
     settings = checked_with_dev(request, settings, taken)
@@ -239,6 +241,8 @@ def carry_out(finetuning: Finetuning, folder: RunFolder, record: FinetuneRecord,
                     screen.say(interruption(run, bool(results)))
                     raise
                 shutil.rmtree(run.folder, ignore_errors=True)
+            else:
+                screen.say(tr("Seed {seed} was finished by an earlier call and is kept.", seed=seed))
             results.append(result)
     best = max(results, key=lambda result: result.choice)
     runs = [result.scores for result in results]

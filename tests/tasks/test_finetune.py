@@ -507,7 +507,9 @@ def test_an_interrupted_fine_tuning_continues_with_the_remaining_seeds(
     refused = plm(*command, "--out", out, "--seeds", 2)  # another command does not take the folder over
     assert refused.code == 2
     assert "seeds was 3, is 2" in refused.err
-    assert plm(*command, "--out", out, "--seeds", 3).code == 0
+    resumed = plm(*command, "--out", out, "--seeds", 3)
+    assert (resumed.code, resumed.err.count("was finished by an earlier call and is kept.")) == (0, 1)
+    assert "Seed 0 was finished" in resumed.err
     assert seeds == [0, 1, 1, 2]
     reported = [json.loads((folder / "scores.json").read_text()) for folder in (tmp_path / "whole", out)]
     assert reported[0] == reported[1]
