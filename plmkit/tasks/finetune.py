@@ -29,10 +29,11 @@ from plmkit.tasks.ngrams import Ngrams, save_ngrams
 from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.scores import over_seeds
 from plmkit.tasks.seed_result import SEEDS, SeedResult, load_result, save_result
-from plmkit.tasks.seed_run import Finetuning, SeedRun, TaskData, build
+from plmkit.tasks.seed_run import Finetuning, SeedRun, build
 from plmkit.tasks.settings import Settled, TaskSettings, for_several
 from plmkit.tasks.taking_up import Taken, TaskFiles, taken_up
 from plmkit.tasks.task_list import TaskList
+from plmkit.tasks.task_run import TaskData
 from plmkit.tasks.trials import Search, grid
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device, computing, keep_dtype, name_of

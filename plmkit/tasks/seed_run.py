@@ -2,36 +2,33 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
 from plmkit.config.machine import Machine
 from plmkit.data.mixture_source import MixtureSource
 from plmkit.data.randomness import WORD
-from plmkit.data.samples import Place
-from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.inference.loading import Parts
 from plmkit.language import several, tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Schedule
 from plmkit.storage.tensors import WEIGHTS
-from plmkit.tasks.batches import LabelledExamples, answers_of, evaluate, tune
-from plmkit.tasks.contract import Example, Row, Task, learned_by
-from plmkit.tasks.floor import Floor, Mix
+from plmkit.tasks.batches import LabelledExamples
+from plmkit.tasks.contract import Task, learned_by
+from plmkit.tasks.floor import Mix
 from plmkit.tasks.framing import TOKENS_AT_ONCE
 from plmkit.tasks.gpt_finetuning import RowLM
-from plmkit.tasks.heads import TaskHead
 from plmkit.tasks.mixing import JointExamples, Mixing
 from plmkit.tasks.seed_result import SEEDS, SeedResult
 from plmkit.tasks.seed_saves import SeedSaves
 from plmkit.tasks.settings import Settled
+from plmkit.tasks.task_run import TaskData, TaskRun
 from plmkit.terminal.labels import label
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import CHECKPOINTS, put_weights, weights_of
@@ -48,27 +45,6 @@ TUNED_ON = 2000  # training examples that choose a threshold, where there is no 
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskData:
-    """A task with its examples, framed once for all seeds and epochs."""
-
-    task: Task
-    train: list[Example]
-    dev: list[Example]
-    test: list[Example]
-    sample: list[Example] = field(default_factory=list)  # of the training rows, to score
-    floor: Floor | None = None  # where the head reads n-grams
-
-    @property
-    def scored(self) -> dict[str, list[Example]]:
-        """What there is of dev and test."""
-        return {name: some for name, some in (("dev", self.dev), ("test", self.test)) if some}
-
-    def rows(self, part: str) -> list[Row]:
-        """The rows of `train`, `dev` or `test`."""
-        return list({id(example.row): example.row for example in vars(self)[part]}.values())  # a row may have windows
-
-
-@dataclass(frozen=True, kw_only=True)
 class Finetuning:
     """A model, tasks with their data, and settings: what every seed starts from."""
 
@@ -81,51 +57,6 @@ class Finetuning:
     dtype: torch.dtype
     threads: Threads
     mixing: Mixing = Mixing()  # of several tasks
-
-
-class TaskRun:
-    """One of the tasks that a network is trained on: its head and its scores."""
-
-    def __init__(self, data: TaskData, network: Network, vocabulary: Vocabulary, device: torch.device) -> None:
-        self.data, self.task = data, data.task
-        self.network, self.vocabulary, self.device = network, vocabulary, device
-        self.head = cast(TaskHead, network.heads[data.task.name])
-        self.stem = f"heads.{data.task.name}"
-        self.baseline = data.task.baseline(data.rows("train"), data.rows("dev")) if data.dev else None
-
-    def fit(self, source: LabelledExamples, rows: int) -> None:
-        """Initialise the head from the labels, and the states of a first batch."""
-        first = source.next(Place(), rows, self.task.length)[0].to(self.device)
-        self.network.eval()
-        with torch.no_grad():
-            self.head.fit(
-                lambda: self.task.labels(self.data.train, self.vocabulary, self.task.length),
-                lambda: (self.network.states(first), first),
-            )
-
-    @torch.inference_mode()
-    def dev_scores(self) -> tuple[Task, dict[str, Any], Mix | None]:
-        """The task as dev determines it, and its scores; with n-grams, those of the best mix with the linear model."""
-        data = self.data
-        if data.floor is None:
-            return *self.tuned_on(data.dev), None
-        self.network.eval()
-        joint = answers_of(self.network, data.task, data.dev, self.vocabulary, self.device)
-        weight = self.head.in_units(weights_of(self.network), self.stem)[f"{self.stem}.ngrams.weight"]
-        mix, task, scores = data.floor.choose(joint, weight.detach().cpu())
-        return task, scores, mix
-
-    def tuned_on(self, examples: list[Example]) -> tuple[Task, dict[str, Any]]:
-        """The task with what labelled examples determine of it, and its scores on them."""
-        return tune(self.network, self.task, examples, self.vocabulary, self.device)
-
-    def scores(self, task: Task, examples: list[Example]) -> dict[str, Any]:
-        return evaluate(self.network, task, examples, self.vocabulary, self.device)
-
-    def finished(self, weights: dict[str, Tensor], mix: Mix | None) -> dict[str, Tensor]:
-        """The weights in the units of the labels, mixed with the linear model."""
-        weights = self.head.in_units(weights, self.stem)
-        return self.data.floor.mixed(weights, self.stem, mix) if mix and self.data.floor else weights
 
 
 class SeedRun:

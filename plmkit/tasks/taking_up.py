@@ -15,8 +15,8 @@ from plmkit.tasks.contract import Example, Labelled, Task
 from plmkit.tasks.floor import Floor, with_ngrams
 from plmkit.tasks.holding_out import hold_out
 from plmkit.tasks.rows import read_labelled
-from plmkit.tasks.seed_run import TaskData
 from plmkit.tasks.settings import Settled, TaskSettings
+from plmkit.tasks.task_run import TaskData
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer
 

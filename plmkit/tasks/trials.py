@@ -15,9 +15,10 @@ from plmkit.language import several, tr
 from plmkit.storage.files import read_json, sweep, write_json
 from plmkit.storage.manifest import MANIFEST
 from plmkit.tasks.contract import stored
-from plmkit.tasks.seed_run import Finetuning, TaskData
+from plmkit.tasks.seed_run import Finetuning
 from plmkit.tasks.settings import EPOCHS, TaskSettings
 from plmkit.tasks.taking_up import Taken
+from plmkit.tasks.task_run import TaskData
 from plmkit.terminal.labels import label
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Diverged

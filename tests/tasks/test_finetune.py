@@ -26,6 +26,7 @@ from plmkit.recipe import one_stream
 from plmkit.schedules.optimizers import AdamW
 from plmkit.schedules.schedule import Schedule, Stage
 from plmkit.tasks import seed_run as finetuning
+from plmkit.tasks import task_run
 from plmkit.tasks.finetune import FinetuneRequest, finetune
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
@@ -275,7 +276,7 @@ def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_p
         seen.append({name: tensor.clone() for name, tensor in network.state_dict().items()})
         return task, {"accuracy": next(accuracies)}
 
-    monkeypatch.setattr(finetuning, "tune", scripted)
+    monkeypatch.setattr(task_run, "tune", scripted)
     record = finetune(
         request_for(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=4, ngrams=False), Screen()
     )
