@@ -34,6 +34,7 @@ PAIRS = [{"text_a": GOOD, "text_b": GOOD, "label": "yes"}, {"text_a": GOOD, "tex
 SCORED = [{**PAIRS[0], "label": 4.5}, {**PAIRS[1], "label": 0.5}]
 ROWS = {
     "classify": [{"text": GOOD, "label": "good"}, {"text": BAD, "label": "bad"}],
+    "multilabel": [{"text": GOOD, "labels": ["good", "house"]}, {"text": BAD, "labels": []}],
     "regress": [{"text": GOOD, "label": 1.5}, {"text": BAD, "label": -2.0}],
     "similarity": SCORED, "match": SCORED, "pair": PAIRS, "nli": PAIRS, "paraphrase": PAIRS,
     "choose": [
@@ -55,7 +56,7 @@ ROWS = {
     ],
 }  # fmt: skip
 QUESTIONS = {  # what a model is given, without the labels
-    **dict.fromkeys(("classify", "regress", "tag", "slots"), GOOD),
+    **dict.fromkeys(("classify", "multilabel", "regress", "tag", "slots"), GOOD),
     **dict.fromkeys(("similarity", "match", "pair", "nli", "paraphrase"), (GOOD, BAD)),
     "choose": {"text": GOOD, "choices": ["sea", "house"]},
     "qa": {"question": "who?", "context": GOOD},
@@ -121,6 +122,8 @@ def has_the_form(kind: str, found, task) -> bool:
     if kind in ("tag", "slots"):
         whole = len(found.tags) == len(WORDS[0]) and {*found.tags} <= {*task.classes}
         return whole and (kind == "tag" or found.intent in ("y", "n"))
+    if kind == "multilabel":
+        return {*found.label} <= {*task.classes} == {*found.probabilities} == {"good", "house"}
     names = QUESTIONS[kind]["choices"] if kind == "choose" else task.classes
     return [*found.probabilities] == [*names] and sum(found.probabilities.values()) == pytest.approx(1)
 
