@@ -121,8 +121,12 @@ def test_what_cannot_be_searched_is_refused(more, said, pretrained, rows_file, t
 
 def test_an_unfinished_search_may_get_more_minutes_and_a_finished_one_not(search, tmp_path, plm, monkeypatch):
     out = tmp_path / "out"
+
+    def pressed(*_):
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "copy", lambda *_: os.kill(os.getpid(), signal.SIGINT))  # all is tried, nothing kept
+        patch.setattr(shutil, "copy", pressed)  # all is tried, nothing kept
         assert plm(*search, "--out", out, "--minutes", "0.00001").code == 130
     assert plm(*search, "--out", out, "--minutes", "9").code == 0
     assert [one["state"] for one in json.loads((out / "search.json").read_text())["trials"]] == ["finished"] * 3
