@@ -112,8 +112,8 @@ def draw(every: Sequence[Runs], path: Path) -> None:
             plot.fill_between(groups, list(map(min, scores)), list(map(max, scores)), alpha=0.2, color=line.get_color())
         first = next(iter(runs.values()))[0]
         plot.set(title=f"{first['data']}, {first['pair']}", xlabel="words of the source", ylabel="BLEU")
-        plot.set_ylim(bottom=0)
-    axes[0][0].legend(fontsize="small")
+        plot.set_ylim(bottom=0, top=1.35 * plot.get_ylim()[1])  # room for the legend
+    axes[0][0].legend(fontsize="small", ncols=2, loc="upper right")
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
