@@ -14,7 +14,7 @@ from plmkit.errors import CheckpointError, InputError
 from plmkit.interop.config import check_settings
 from plmkit.interop.families.encoders import BERT_DEFAULTS, PARAMETERS, Bert, encoder_pairs, read_shape
 from plmkit.interop.families.family import Pair
-from plmkit.interop.huggingface import our_weights, write_huggingface
+from plmkit.interop.huggingface import our_weights, report_written, write_huggingface
 from plmkit.interop.weights import CONFIG, in_float32
 from plmkit.language import tr
 from plmkit.storage.files import read_json
@@ -101,17 +101,7 @@ def import_tensorflow(source: Path, out: Path, screen: Screen) -> int:
     write_huggingface(
         out, weights, architecture, tokenizer, vocabulary_size=known, model_type="albert" if narrow else None
     )
-    count = sum(weight.numel() for weight in weights.values())
-    screen.say(
-        tr(
-            "{count:,} parameters ({layers} layers of width {width}) written to {out}.",
-            count=count,
-            layers=architecture.layers,
-            width=architecture.width,
-            out=out,
-        )
-    )
-    return count
+    return report_written(weights, architecture, out, screen)
 
 
 def read_variables(path: Path) -> dict[str, Tensor]:

@@ -98,8 +98,8 @@ class Heading:
         alike = [column for column in self.columns if folded(column) == folded(name)]
         return name if name in self.columns else alike[0] if len(alike) == 1 else None
 
-    def exactly(self, name: str, role: str, roles: Sequence[str]) -> str:
-        """The column that `called` finds; none is an error, which advises how to choose for these roles."""
+    def required(self, name: str, advice: str) -> str:
+        """The column that `called` finds; none is an error, with advice how to choose."""
         if (column := self.called(name)) is not None:
             return column
         raise InputError(
@@ -110,8 +110,13 @@ class Heading:
                 hint=nearest(name, self.columns),
                 found=found(self.columns),
             )
-            + (self.advice(roles) or tr("Choose one of them: {option} COLUMN.", option=OPTIONS[role]))
+            + advice
         )
+
+    def exactly(self, name: str, role: str, roles: Sequence[str]) -> str:
+        """The column of that name, for one of these roles."""
+        advice = self.advice(roles) or tr("Choose one of them: {option} COLUMN.", option=OPTIONS[role])
+        return self.required(name, advice)
 
     def lacks(self, role: str, roles: Sequence[str]) -> InputError:
         """No column has a usual name of a role."""

@@ -7,7 +7,7 @@ from plmkit.data.reading.cells import folded, found, is_blank, is_data, listed, 
 from plmkit.data.reading.columns import Heading
 from plmkit.data.reading.dialect import Line, Row
 from plmkit.data.reading.source import Document
-from plmkit.errors import InputError, nearest
+from plmkit.errors import InputError
 from plmkit.language import tr
 
 # Names of the two columns; if a file has several such pairs, the first is read.
@@ -31,7 +31,7 @@ NO_REGIONS = frozenset("id is nr of ok on to up".split())  # words that end the 
 def choose_pair(heading: Heading, wanted: str | None) -> tuple[list[str], bool]:
     """The columns of source and target, and whether they were guessed; either part of `wanted`, a+b, may be empty."""
     given = ["", ""] if wanted is None else parts_of(wanted, heading)
-    taken = [exactly(heading, name) if name else "" for name in given]
+    taken = [heading.required(name, choose_two()) if name else "" for name in given]
     guessed = [] if all(taken) else usual(heading, taken)
     chosen = [own or guess for own, guess in zip(taken, guessed or taken, strict=True)]
     for name in chosen:
@@ -70,7 +70,7 @@ def choose_pair(heading: Heading, wanted: str | None) -> tuple[list[str], bool]:
 def choose_source(heading: Heading, wanted: str | None) -> str:
     """The column of sources alone: of a table of pairs, or of one that has no targets."""
     if wanted is not None:
-        return exactly(heading, wanted)
+        return heading.required(wanted, choose_two())
     columns = {folded(column): column for column in reversed(heading.columns)}
     known = [columns[source] for source, _ in NAMED if source in columns]
     languages = [column for column in heading.columns if is_language(column)]
@@ -100,18 +100,8 @@ def parts_of(wanted: str, heading: Heading) -> list[str]:
     return parts
 
 
-def exactly(heading: Heading, name: str) -> str:
-    if (column := heading.called(name)) is not None:
-        return column
-    raise InputError(
-        tr(
-            "{name} has no column '{column}'.{hint} {found}\nChoose two: --source COLUMN --target COLUMN.",
-            name=heading.name,
-            column=short(name),
-            hint=nearest(name, heading.columns),
-            found=found(heading.columns),
-        )
-    )
+def choose_two() -> str:
+    return tr("Choose two: --source COLUMN --target COLUMN.")
 
 
 def usual(heading: Heading, taken: Sequence[str]) -> list[str]:
