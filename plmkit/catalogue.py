@@ -19,7 +19,7 @@ from plmkit.recipes.foundations import (
 )
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
-from plmkit.recipes.multimodal import captions
+from plmkit.recipes.multimodal import captions, visualbert
 from plmkit.recipes.scaling import albert, gpt3
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
@@ -115,6 +115,9 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "caption-tiny": captions.caption_tiny,
     "caption-mini": captions.caption_mini,
     "caption-base": captions.caption_base,
+    "visualbert-tiny": visualbert.visualbert_tiny,
+    "visualbert-mini": visualbert.visualbert_mini,
+    "visualbert-base": visualbert.visualbert_base,
 }
 
 

@@ -23,9 +23,11 @@ from plmkit.architectures.recurrent_seq2seq import (
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.architectures.two_stream import TwoStream
+from plmkit.architectures.visual_encoder import VisualEncoder
 from plmkit.corruption.arrange.both_directions import BothDirections
 from plmkit.corruption.arrange.captions import ImageCaptions
 from plmkit.corruption.arrange.dialogue import Dialogue, DialogueAndText
+from plmkit.corruption.arrange.image_text import ImageText
 from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePairs
 from plmkit.corruption.arrange.reuse import ReusedText
@@ -33,6 +35,7 @@ from plmkit.corruption.arrange.source_target import SourceTarget
 from plmkit.corruption.arrange.stream import ParallelStreams, Stream
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.corruption.mask.permutation import PermutedSpans
+from plmkit.corruption.mask.regions import RegionMasking
 from plmkit.corruption.mask.span import SpanMasking
 from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
 from plmkit.corruption.mask.unit import UnitMasking
@@ -40,6 +43,7 @@ from plmkit.corruption.mask.word import NgramMasking, WordMasking
 from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 from plmkit.objectives.contract import Objective
 from plmkit.objectives.direction_lm import BackwardLM, ForwardLM
+from plmkit.objectives.image_match import ImageMatch
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
@@ -60,20 +64,22 @@ TOKENIZERS: tuple[type[TokenizerSettings], ...] = (
 ARRANGEMENTS: tuple[type[Arrangement[Any]], ...] = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText, SourceTarget, BothDirections,
-    ImageCaptions,
+    ImageCaptions, ImageText,
 )  # fmt: skip
 MASKINGS: tuple[type[Masking], ...] = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
+    RegionMasking,
 )  # fmt: skip
 ARCHITECTURES: tuple[type[Architecture], ...] = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream, Elmo,
     EncoderDecoder, TransformerEncoder, BertEncoderDecoder, RecurrentSeq2Seq, LuongSeq2Seq, InputFeedingSeq2Seq,
-    BahdanauSeq2Seq, RecurrentEncoder, Captioner,
+    BahdanauSeq2Seq, RecurrentEncoder, Captioner, VisualEncoder,
 )  # fmt: skip
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM,
+    ImageMatch,
 )  # fmt: skip
 OPTIMIZERS = (Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has

@@ -123,7 +123,7 @@ def evaluate(
         captions={"--image": image, "--images": images},
     )  # fmt: skip
     scores: dict[str, Any]
-    if loaded.architecture.image_pixels is not None:
+    if loaded.architecture.describes_images:
         given.check_for_captioner(model)
         from plmkit.inference.caption_scores import evaluate_captions
         from plmkit.inference.captioning import CAPTION_BEAMS

@@ -153,7 +153,7 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)
     if record.recipe.architecture.translates:
         console.print(f'  plm translate {out} "{tr("a text to translate")}"', markup=False)
-    elif record.recipe.architecture.image_pixels is not None:
+    elif record.recipe.architecture.describes_images:
         console.print(f"  plm caption {out} {tr('photo.jpg')} --attention regions.png", markup=False)
         return
     elif record.recipe.architecture.generates != "no":

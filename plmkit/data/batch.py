@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from plmkit.data.region_store import RegionRows
 from plmkit.data.rows import Rows, SideRows
 from plmkit.errors import CheckpointError
 from plmkit.language import tr
@@ -35,6 +36,19 @@ class Side:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Regions:
+    """Features of image regions that were computed before: B images of up to R regions."""
+
+    features: Tensor  # (B, R, width), 0 on padding
+    visible: Tensor  # (B, R) False on padding
+    boxes: Tensor  # (B, R, 4) left, top, right and bottom as shares of the image
+    classes: Tensor | None = None  # (B, R, classes) probabilities by the detector that found them; None: not given
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(**changed(self, change))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """Everything that travels from the data to the loss; B rows."""
 
@@ -54,7 +68,10 @@ class Batch:
     alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
     attention_order: Tensor | None = None  # (B, L, 2) i attends to j where i's second number is above j's first
     reversed: Tensor | None = None  # (B,) True where a row is read backwards
-    images: Tensor | None = None  # (B, 3, H, W) uint8, red, green and blue: what the row describes
+    images: Tensor | None = None  # (B, 3, H, W) uint8, red, green and blue: what the row describes, or is said to
+    regions: Regions | None = None  # in place of images, features of their regions
+    region_masks: Tensor | None = None  # (B, MOST_REGIONS) 0: seen; 1: zeroed, 2: seen, and predicted
+    other_caption: Tensor | None = None  # (B,) 1 where a caption is that of another image, 0 where it is not, or IGNORE
     memory: Memory | None = None  # what the model kept of the text before each row; opaque to all but the model
     needed: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
     draws: Tensor | None = None  # (B, L) random numbers in [0, 1) for a model that samples tokens; None: it draws them
@@ -127,7 +144,7 @@ def changed(parts: Any, change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
 def changed_value(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, Tensor):
         return change(value)
-    if isinstance(value, Side):
+    if isinstance(value, Side | Regions):
         return value.each(change)
     if isinstance(value, tuple):
         return tuple(change(part) for part in value)
@@ -140,6 +157,9 @@ class States:
 
     hidden: Tensor  # (B, L, width) last layer; of two streams the one that predicts; may be zeros where not needed
     pooled: Tensor | None = None  # (B, width) one vector for the row
+    region_hidden: Tensor | None = None  # (B, R, visual width) last layer over image regions
+    region_inputs: Tensor | None = None  # (B, R, features) these regions as they were before any was masked
+    region_visible: Tensor | None = None  # (B, R) False where an image has fewer regions
     guesses: Tensor | None = None  # (N, candidates) a generator's logits at the N masked tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens sampled in their place
     replaced: Tensor | None = None  # (B, L) True where the input token is not the original
@@ -160,19 +180,20 @@ def check_fields(cls: type, what: str, names: Iterable[str], *kinds: type) -> No
 
 
 SIDE = tuple(sorted(names_of(Side) & names_of(SideRows)))
-SHARED = tuple(sorted(names_of(Rows) & names_of(Batch) - {"target"}))
+SHARED = tuple(sorted(names_of(Rows) & names_of(Batch) - {"target", "regions"}))
 
 
 def as_batch(rows: Rows) -> Batch:
     """The fields that rows and a batch both have, as tensors."""
     target = None if rows.target is None else side_of(rows.target)
-    return Batch(source=side_of(rows), target=target, **tensors_of(rows, SHARED))
+    regions = None if rows.regions is None else Regions(**tensors_of(rows.regions, names_of(Regions)))
+    return Batch(source=side_of(rows), target=target, regions=regions, **tensors_of(rows, SHARED))
 
 
 def side_of(rows: Rows | SideRows) -> Side:
     return Side(**tensors_of(rows, SIDE))
 
 
-def tensors_of(rows: Rows | SideRows, names: Iterable[str]) -> dict[str, Any]:
+def tensors_of(rows: Rows | SideRows | RegionRows, names: Iterable[str]) -> dict[str, Any]:
     arrays = {name: getattr(rows, name) for name in names}
     return {name: torch.from_numpy(array) for name, array in arrays.items() if array is not None}

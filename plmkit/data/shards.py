@@ -15,6 +15,7 @@ import numpy as np
 
 from plmkit.data.corpus import Corpus, Document
 from plmkit.data.images import load_image
+from plmkit.data.region_store import RegionStore
 from plmkit.data.reading.cells import where
 from plmkit.data.survey import Survey, survey_of
 from plmkit.data.text import split_sentences
@@ -46,6 +47,7 @@ class TokenStore:
     units: np.ndarray | None = None  # (T,) where words, phrases and entities begin, as bits; mapped from disk
     lines: np.ndarray | None = None  # (S,) True where a sentence begins a line of the file: a turn of a dialogue
     images: np.ndarray | None = None  # (D, 3, size, size) uint8, the image of each document; mapped from disk
+    regions: RegionStore | None = None  # features of regions of these images, in place of the images
 
     def stretch(self, document: int) -> tuple[int, int]:
         """Where a document's tokens begin and end."""

@@ -78,7 +78,7 @@ class Unread:
 
 def check_reads_text(architecture: Architecture, folder: Path, verb: str) -> None:
     """Refuse a model that describes images."""
-    if architecture.image_pixels is not None:
+    if architecture.describes_images:
         raise PlmError(
             tr(
                 "{folder} describes images, so it cannot {verb}.\n"

@@ -79,7 +79,7 @@ def examine(
     try:
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
     except InputError:
-        if reads_pairs(settings.recipe) or settings.recipe.architecture.image_pixels:  # its files are read together
+        if reads_pairs(settings.recipe) or settings.recipe.architecture.reads_images:  # its files are read together
             raise
         machine = settings.run
         read = {

@@ -132,11 +132,11 @@ def prepare(
     if segmenter is not None:
         segmenter.check()
     reading: dict[str, Any] = {"layout": machine.layout, "column": machine.column, "header": machine.header}
-    if recipe.architecture.image_pixels is None and (machine.image_column or machine.image_folder):
+    if not recipe.architecture.reads_images and (machine.image_column or machine.image_folder):
         raise SettingError(
             tr("--image and --images are for captions; {recipe} reads text. Leave them out.", recipe=recipe.name)
         )
-    if recipe.architecture.image_pixels is not None:
+    if recipe.architecture.reads_images:
         opened = open_captions(
             paths, recipe.architecture.image_pixels, valid=valid, image_column=machine.image_column,
             images=machine.image_folder, **reading,

@@ -177,7 +177,7 @@ class Task(ABC):
     @classmethod
     def unsupported(cls, architecture: Architecture) -> str | None:
         """Why an architecture cannot be fine-tuned on this kind, in a few words; None: it can."""
-        if architecture.image_pixels is not None:
+        if architecture.describes_images:
             return tr("it describes images and reads no texts")
         if missing := cls.reads - architecture.for_task(0.0).writes:
             return tr("its states lack {missing}", missing=comma().join(sorted(missing)))

@@ -85,7 +85,11 @@ def parts_to_start_from(request: PretrainRequest, say: Say) -> Parts | None:
     parts = read_parts(request.start, say)
     ours = request.settings.recipe.architecture
     if ours.takes_encoder(parts.architecture):
-        say(tr("The encoder starts from {start}; the decoder is initialised randomly.", start=request.start))
+        say(
+            tr("What reads the text starts from {start}; what reads images is initialised randomly.", start=request.start)
+            if ours.reads_images
+            else tr("The encoder starts from {start}; the decoder is initialised randomly.", start=request.start)
+        )
     else:
         check_same_network(parts.architecture, request.settings.recipe, request.start)
     return parts

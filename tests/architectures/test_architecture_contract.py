@@ -173,7 +173,7 @@ def test_every_weight_is_of_the_embeddings_of_a_layer_or_of_the_pooler(name):
     assert inner == sorted(inner, reverse=True)  # a lower layer learns no faster than a higher one
 
 
-@pytest.mark.parametrize("name", [name for name in TINY if TINY[name].image_pixels is None])
+@pytest.mark.parametrize("name", [name for name in TINY if not TINY[name].describes_images])
 def test_for_a_task_it_makes_one_vector_of_a_row_with_the_weights_it_had(name):
     tuned = TINY[name].for_task(0.3)
     assert tuned.dropout == 0.3
@@ -187,7 +187,7 @@ def test_for_a_task_it_makes_one_vector_of_a_row_with_the_weights_it_had(name):
 
 @pytest.mark.parametrize("name", TINY)
 def test_it_generates_only_where_it_says_so(name):
-    says = TINY[name].generates != "no" or TINY[name].translates or TINY[name].image_pixels is not None
+    says = TINY[name].generates != "no" or TINY[name].translates or TINY[name].describes_images
     assert isinstance(model_of(TINY[name]), GeneratingModel) == says
 
 

@@ -105,9 +105,9 @@ def test_rows_become_the_batch_fields_of_the_same_name():
     known = {field.name for kind in (Side, Batch) for field in fields(kind)}
     assert names - known == {"units"}
     shape = (2, 3)
-    numbers = {name: np.full(shape, number) for number, name in enumerate(sorted(names - {"target"}))}
+    numbers = {name: np.full(shape, number) for number, name in enumerate(sorted(names - {"target", "regions"}))}
     batch = as_batch(Rows(**numbers, target=SideRows(tokens=np.full((2, 5), 90), visible=np.ones((2, 5), dtype=bool))))
-    for name in names - {"target", "units"}:
+    for name in names - {"target", "regions", "units"}:
         part = batch.source if name in {field.name for field in fields(Side)} else batch
         assert getattr(part, name).tolist() == numbers[name].tolist()
     assert batch.target.tokens.tolist() == [[90] * 5] * 2

@@ -104,7 +104,7 @@ def run_of(made: Path, corpora: tuple[Path, Path]):
             texts = corpora if "dialogues" in name else corpora[:1]
             if settings.recipe.architecture.translates:
                 texts = (write_pairs(made / "pairs.tsv", 200, seed=2),)
-            if settings.recipe.architecture.image_pixels is not None:
+            if settings.recipe.architecture.reads_images:
                 texts = (made / "golden_shapes" / "captions.jsonl",)
                 if not texts[0].exists():
                     write_shapes(texts[0].parent, 60, seed=3)
