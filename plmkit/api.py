@@ -11,6 +11,7 @@ from plmkit.compare.task_ways import finetune_and_compare
 from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.config.settings import as_text, snake
 from plmkit.data.reading.columns import Columns
+from plmkit.data.feature_files import width_in
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import count, number
 from plmkit.inference.loading import load
@@ -28,7 +29,7 @@ from plmkit.training.request import PretrainRequest, with_pretrained_encoder
 
 PathLike = str | Path
 Pair = tuple[str | None, str | None]  # columns of source and target
-Images = tuple[str | None, str | None]  # column of image files, and their folder
+Images = tuple[str | None, ...]  # column of image files, their folder, and that of their features
 
 
 def pretrain(
@@ -48,6 +49,7 @@ def pretrain(
     target: str | None = None,
     image: str | None = None,
     images: PathLike | None = None,
+    features: PathLike | None = None,
     header: bool = True,
     seed: int = 0,
     extend: bool = False,
@@ -95,7 +97,7 @@ def pretrain(
         valid=None if valid is None else str(valid),
         column=column,
         pair=(source, target),
-        images=(image, None if images is None else str(images)),
+        images=(image, *(None if path is None else str(path) for path in (images, features))),
         header=header,
         seed=seed,
         extend=extend,
@@ -189,7 +191,7 @@ def pretraining(
     """The request for a pretraining, with its settings checked."""
     settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header, pair)
     settings = with_pretrained_encoder(settings, others.get("start"))
-    settings = with_images(settings, images)
+    settings = with_features(with_images(settings, images), sets)
     default = None if extend else settings.recipe.schedule.steps
     request = PretrainRequest(
         settings=settings,
@@ -258,13 +260,31 @@ def with_column(settings: Settings, column: str | None, header: bool, pair: Pair
 
 
 def with_images(settings: Settings, images: Images) -> Settings:
-    """The settings with the column of images given by --image, and their folder given by --images."""
-    column, folder = images
+    """The settings with the column of images, their folder and their features, given by --image, --images, --features."""
     machine = settings.run
-    return replace(
-        settings,
-        run=replace(machine, image_column=column or machine.image_column, image_folder=folder or machine.image_folder),
-    )
+    named = zip(("image_column", "image_folder", "features"), images, strict=False)
+    return replace(settings, run=replace(machine, **{name: value for name, value in named if value}))
+
+
+def with_features(settings: Settings, sets: Sequence[str] = ()) -> Settings:
+    """The settings of a network that reads features from files, where they are given in place of pixels."""
+    recipe, source = settings.recipe, settings.run.features
+    if source is None:
+        return settings
+    if recipe.architecture.describes_images or not recipe.architecture.reads_images:
+        raise SettingError(
+            tr(
+                "--features is for recipes that read regions of images, such as visualbert-mini; {recipe} does not. "
+                "Leave it out.",
+                recipe=recipe.name,
+            )
+        )
+    if recipe.architecture.region_width is not None:
+        return settings
+    given = any(one.startswith("architecture.features=") for one in sets)
+    width = recipe.architecture.with_settings(image_size=None).region_width if given else width_in(Path(source))
+    changed = recipe.architecture.with_settings(image_size=None, features=width)
+    return replace(settings, recipe=replace(recipe, architecture=changed))
 
 
 def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int | None) -> Budget:

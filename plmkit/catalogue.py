@@ -19,7 +19,7 @@ from plmkit.recipes.foundations import (
 )
 from plmkit.recipes.knowledge import ernie
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
-from plmkit.recipes.multimodal import captions, visualbert
+from plmkit.recipes.multimodal import captions, vilbert, visualbert
 from plmkit.recipes.scaling import albert, gpt3
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
@@ -118,6 +118,9 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "visualbert-tiny": visualbert.visualbert_tiny,
     "visualbert-mini": visualbert.visualbert_mini,
     "visualbert-base": visualbert.visualbert_base,
+    "vilbert-tiny": vilbert.vilbert_tiny,
+    "vilbert-mini": vilbert.vilbert_mini,
+    "vilbert-base": vilbert.vilbert_base,
 }
 
 

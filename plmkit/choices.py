@@ -6,6 +6,7 @@ from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
 from plmkit.architectures.captioner import Captioner
 from plmkit.architectures.character_decoder import CharacterDecoder
+from plmkit.architectures.co_attention import CoAttention
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.elmo import Elmo
@@ -45,6 +46,7 @@ from plmkit.objectives.contract import Objective
 from plmkit.objectives.direction_lm import BackwardLM, ForwardLM
 from plmkit.objectives.image_match import ImageMatch
 from plmkit.objectives.masked_lm import MaskedLM
+from plmkit.objectives.masked_regions import MaskedRegions
 from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
@@ -74,12 +76,12 @@ ARCHITECTURES: tuple[type[Architecture], ...] = (
     Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream, Elmo,
     EncoderDecoder, TransformerEncoder, BertEncoderDecoder, RecurrentSeq2Seq, LuongSeq2Seq, InputFeedingSeq2Seq,
-    BahdanauSeq2Seq, RecurrentEncoder, Captioner, VisualEncoder,
+    BahdanauSeq2Seq, RecurrentEncoder, Captioner, VisualEncoder, CoAttention,
 )  # fmt: skip
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM,
-    ImageMatch,
+    ImageMatch, MaskedRegions,
 )  # fmt: skip
 OPTIMIZERS = (Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has

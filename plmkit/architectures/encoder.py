@@ -34,7 +34,9 @@ class Encoder(Architecture):
     pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
     pooler_activation: str = "tanh"  # of the pooler; Hugging Face's ELECTRA has gelu
     pooler_dropout: float | None = None  # before the pooler, as in RoBERTa and ELECTRA; none: no dropout, as in BERT
-    initialiser: str = "truncated"  # of the initial weights: normal, or truncated at two standard deviations
+    initialiser: str = (
+        "truncated"  # of the initial weights: normal, truncated (at two standard deviations) or unit (scaled by width)
+    )
     local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
     distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none

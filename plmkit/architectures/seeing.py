@@ -10,7 +10,8 @@ from plmkit.architectures.checks import check_sizes
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.encoder import Encoder
 from plmkit.data.batch import Batch
-from plmkit.data.rows import MOST_REGIONS, ZEROED
+from plmkit.data.region_store import MOST_REGIONS
+from plmkit.data.rows import ZEROED
 from plmkit.errors import SettingError
 from plmkit.language import comma, tr
 from plmkit.layers.regions import GROUPS, Patches, Regions, grid_boxes
@@ -126,11 +127,9 @@ def eye_of(settings: SeeingEncoder) -> nn.Module | None:
 
 def look_at(batch: Batch, eye: nn.Module | None, settings: Any) -> Seen | None:
     """The regions of a batch; None: it has text alone."""
-    if eye is None:
-        if batch.regions is None:
-            return None
+    if batch.regions is not None:  # read from files, or made of pixels before
         inputs, visible, boxes = batch.regions.features, batch.regions.visible, batch.regions.boxes
-    elif batch.images is None:
+    elif eye is None or batch.images is None:
         return None
     else:
         inputs = eye(batch.images)

@@ -1,8 +1,11 @@
 """Features of image regions on disk: those of all images one after the other."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+MOST_REGIONS = 256  # of an image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,3 +46,12 @@ def spread(rows: np.ndarray, places: np.ndarray, visible: np.ndarray) -> np.ndar
     made = np.zeros((*visible.shape, rows.shape[1]), dtype=np.float32)
     made[visible] = rows[places]
     return made
+
+
+def joined_regions(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> RegionStore:
+    """Of the features and the boxes of each image."""
+    return RegionStore(
+        features=np.concatenate([features for features, _ in parts]),
+        boxes=np.concatenate([boxes for _, boxes in parts]),
+        starts=np.concatenate([[0], np.cumsum([len(features) for features, _ in parts])]),
+    )

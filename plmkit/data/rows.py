@@ -11,7 +11,6 @@ from plmkit.data.region_store import RegionRows
 from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import Vocabulary
 
-MOST_REGIONS = 256  # of an image
 ZEROED, SEEN = 1, 2  # of a masked region: what the network finds in its place
 ROUND = 8  # rows are padded to a multiple of this, which suits matrix units
 Spans = tuple[np.ndarray, np.ndarray, np.ndarray]  # (M, 2) begin and end, (M,) which of the chosen rows, (M,) segment

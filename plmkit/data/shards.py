@@ -5,7 +5,7 @@ import mmap
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from plmkit.data.corpus import Corpus, Document
+from plmkit.data.feature_files import RegionFeatures, read_features
 from plmkit.data.images import load_image
 from plmkit.data.region_store import RegionStore
 from plmkit.data.reading.cells import where
@@ -30,6 +31,7 @@ from plmkit.tokenizers.tokenizer import Tokenizer
 
 FORMAT = 4  # increase when the files or how they are made change
 BLOCK_CHARACTERS = 500_000  # or bytes of images, per block of a worker; only a few blocks are in memory at once
+USUAL_REGIONS = 36  # of an image, to estimate the bytes of its features
 SMALL_BYTES = 4_000_000  # below this, starting workers costs more than they save
 
 OnProgress = Callable[[int], None]  # gets the number of further bytes of the corpus that are done
@@ -70,6 +72,7 @@ class Portion:
     survey: Survey
     units: np.ndarray | None = None
     images: np.ndarray | None = None  # of the documents with tokens
+    regions: list[RegionFeatures] | None = None  # of these documents
 
 
 def open_store(
@@ -84,7 +87,7 @@ def open_store(
     """The tokens of the corpora: from the cache if nothing changed, otherwise made now."""
     folder = store_folder(corpora, tokenizer, cache, segmenter)
     if not is_whole(folder):
-        maker = Maker(tokenizer, segmenter, corpora[0].image_size)
+        maker = Maker(tokenizer, segmenter, corpora[0].image_size, corpora[0].region_width, corpora[0].region_classes)
         build_store(folder, corpora, maker, processes, on_progress or (lambda size: None))
     return load_store(folder)
 
@@ -115,7 +118,21 @@ def load_store(folder: Path) -> TokenStore:
     if size := about.get("image_size"):
         shape = len(parts["sources"]), 3, size, size
         images = np.memmap(folder / "images.bin", dtype=np.uint8, mode="r", shape=shape)
-    return TokenStore(tokens=tokens, units=units, images=images, survey=Survey.from_json(about["survey"]), **parts)
+    regions = None if not about.get("region_width") else load_regions(folder, about)
+    return TokenStore(
+        tokens=tokens, units=units, images=images, regions=regions, survey=Survey.from_json(about["survey"]), **parts
+    )
+
+
+def load_regions(folder: Path, about: dict[str, Any]) -> RegionStore:
+    starts = np.load(folder / "regions.npy", mmap_mode="r", allow_pickle=False)
+    widths = {"features": about["region_width"], "boxes": 4, "classes": about["region_classes"]}
+    parts = {
+        name: np.memmap(folder / f"{name}.bin", dtype=np.float32, mode="r", shape=(int(starts[-1]), width))
+        for name, width in widths.items()
+        if width
+    }
+    return RegionStore(starts=starts, **parts)
 
 
 def let_go(mapped: np.ndarray) -> None:
@@ -128,12 +145,16 @@ def let_go(mapped: np.ndarray) -> None:
 class Maker:
     """Tokenizes text, finds its units if there is a segmenter, and reads images of a given size; one per process."""
 
-    def __init__(self, tokenizer: Tokenizer, settings: ToolSegmenter | None, image_size: int | None = None) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, settings: ToolSegmenter | None, image_size: int | None = None,
+        region_width: int | None = None, region_classes: int | None = None,
+    ) -> None:  # fmt: skip
         self.tokenizer, self.settings, self.image_size = tokenizer, settings, image_size
+        self.region_width, self.region_classes = region_width, region_classes
         self.segmenter: Finder | None = settings.build() if settings else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Maker, (self.tokenizer, self.settings, self.image_size)
+        return Maker, (self.tokenizer, self.settings, self.image_size, self.region_width, self.region_classes)
 
     def units(self, sentences: list[str], lengths: np.ndarray) -> np.ndarray | None:
         """(T,) the units of sentences with these numbers of tokens."""
@@ -154,17 +175,35 @@ class Maker:
         made = np.empty((len(documents), 3, self.image_size, self.image_size), dtype=np.uint8)
         for number, document in enumerate(documents):
             assert document.image is not None
-            try:
+            with row_named(document):
                 made[number] = load_image(document.image, self.image_size)
-            except InputError as error:
-                raise InputError(
-                    tr(
-                        "{where}: {problem}\nReplace the file, or remove the row.",
-                        where=where(document.source, document.line),
-                        problem=error,
-                    )
-                ) from error
         return made
+
+    def regions(self, documents: Sequence[Document]) -> list[RegionFeatures] | None:
+        """The regions of each document's image."""
+        if self.region_width is None:
+            return None
+        made = []
+        for document in documents:
+            assert document.features is not None
+            with row_named(document):
+                made.append(read_features(document.features, self.region_width, self.region_classes))
+        return made
+
+
+@contextmanager
+def row_named(document: Document) -> Iterator[None]:
+    """What is wrong with the image of a document is said with its row."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            tr(
+                "{where}: {problem}\nReplace the file, or remove the row.",
+                where=where(document.source, document.line),
+                problem=error,
+            )
+        ) from error
 
 
 def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes: int, on_progress: OnProgress) -> None:
@@ -176,6 +215,7 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
             tokens = files.enter_context(open(partial / "tokens.bin", "wb"))
             units = files.enter_context(open(partial / "units.bin", "wb")) if maker.segmenter else None
             images = files.enter_context(open(partial / "images.bin", "wb")) if maker.image_size else None
+            regions = RegionWriter(partial, files, maker.region_classes) if maker.region_width else None
             for number, corpus in enumerate(corpora):
                 for portion in portions(corpus, maker, processes, on_progress):
                     portion.tokens.astype(dtype).tofile(tokens)
@@ -183,6 +223,8 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
                         portion.units.tofile(units)
                     if images is not None and portion.images is not None:
                         portion.images.tofile(images)
+                    if regions is not None:
+                        regions.write(portion.regions or [])
                     sentence_lengths.append(portion.sentence_lengths.astype(np.int32))
                     lines.append(portion.lines)
                     kept = portion.document_sentences[portion.document_sentences > 0]
@@ -199,8 +241,29 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
         np.save(partial / "lines.npy", np.concatenate(lines))
         np.save(partial / "sources.npy", np.concatenate(sources))
         about = {"dtype": dtype.name, "survey": asdict(survey.closed())}
+        if regions is not None:
+            np.save(partial / "regions.npy", regions.starts())
+            about |= {"region_width": maker.region_width, "region_classes": maker.region_classes}
         write_json(partial / "store.json", about | ({"image_size": maker.image_size} if maker.image_size else {}))
         seal(partial)
+
+
+class RegionWriter:
+    """Appends the regions of images to the files of a store."""
+
+    def __init__(self, folder: Path, files: ExitStack, classes: int | None) -> None:
+        names = ("features", "boxes", *(("classes",) if classes else ()))
+        self.files = {name: files.enter_context(open(folder / f"{name}.bin", "wb")) for name in names}
+        self.counts: list[int] = []
+
+    def write(self, regions: Sequence[RegionFeatures]) -> None:
+        for one in regions:
+            for name, file in self.files.items():
+                getattr(one, name).tofile(file)
+            self.counts.append(len(one.features))
+
+    def starts(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
 
 
 def borders(lengths: list[np.ndarray]) -> np.ndarray:
@@ -227,7 +290,7 @@ def portions(corpus: Corpus, maker: Maker, processes: int, on_progress: OnProgre
 
 def blocks(corpus: Corpus, on_progress: OnProgress) -> Iterator[list[Document]]:
     block: list[Document] = []
-    size, pixels = 0, 3 * (corpus.image_size or 0) ** 2  # bytes of an image
+    size, pixels = 0, 3 * (corpus.image_size or 0) ** 2 + USUAL_REGIONS * 4 * (corpus.region_width or 0)  # bytes of one
     for document in corpus.documents(on_progress):
         block.append(document)
         size += pixels + sum(map(len, document.paragraphs))
@@ -258,7 +321,9 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     for document in block:
         for paragraph in document.paragraphs:
             is_first = len(sentences) == ends[-1]
-            if document.pair or document.image:  # each side or caption is a text of its own, and stays whole
+            if (
+                document.pair or document.image is not None
+            ):  # each side or caption is a text of its own, and stays whole
                 sentences.append(paragraph)
             else:
                 sentences.extend(maker.tokenizer.with_spaces(split_sentences(paragraph), first=is_first))
@@ -275,5 +340,6 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
         document_sentences=document_sentences,
         survey=survey_of(block, tokens, int((lengths > 0).sum()), maker.tokenizer.vocabulary.unknown),
         units=maker.units(sentences, lengths),
-        images=maker.images([document for document, kept in zip(block, document_sentences, strict=True) if kept]),
+        images=maker.images(kept := [one for one, count in zip(block, document_sentences, strict=True) if count]),
+        regions=maker.regions(kept),
     )

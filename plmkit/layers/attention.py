@@ -192,13 +192,18 @@ class SourceKeys:
 class CrossAttention(nn.Module):
     """Every position of a target attends to all visible ones of its source (Vaswani et al., 2017, 3.2.3)."""
 
-    def __init__(self, width: int, heads: int, dropout: float, bias: bool = True) -> None:
+    def __init__(
+        self, width: int, heads: int, dropout: float, bias: bool = True, *, source_width: int | None = None,
+        inside: int | None = None,
+    ) -> None:  # fmt: skip
+        """By default the states of the source, and queries, keys and values, are as wide as those of the target."""
         super().__init__()
+        inside = inside or width
         self.heads = heads
         self.dropout = dropout
-        self.query = Linear(width, width, bias=bias)
-        self.key_value = Linear(width, 2 * width, bias=bias)
-        self.output = Linear(width, width, bias=bias)
+        self.query = Linear(width, inside, bias=bias)
+        self.key_value = Linear(source_width or width, 2 * inside, bias=bias)
+        self.output = Linear(inside, width, bias=bias)
 
     def read(self, source: Tensor, packing: Packing) -> SourceKeys:
         """Keys and values of (T, width) packed states of sources, computed once however many targets there are."""

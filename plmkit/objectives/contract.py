@@ -67,6 +67,11 @@ class Objective(ABC):
                 )
             )
 
+    @property
+    def region_classes(self) -> int | None:
+        """Classes of image regions whose distributions it predicts, if it does."""
+        return None
+
     @abstractmethod
     def build(self, model: BuiltModel) -> "Head":
         """The head, with initial weights, on a model that an architecture built."""

@@ -139,7 +139,8 @@ def prepare(
     if recipe.architecture.reads_images:
         opened = open_captions(
             paths, recipe.architecture.image_pixels, valid=valid, image_column=machine.image_column,
-            images=machine.image_folder, **reading,
+            images=machine.image_folder, features=machine.features, region_width=recipe.architecture.region_width,
+            region_classes=next(filter(None, (own.region_classes for own in recipe.objectives)), None), **reading,
         )  # fmt: skip
     elif reads_pairs(recipe):
         opened = open_pairs(paths, valid=valid, **reading)

@@ -86,7 +86,10 @@ def parts_to_start_from(request: PretrainRequest, say: Say) -> Parts | None:
     ours = request.settings.recipe.architecture
     if ours.takes_encoder(parts.architecture):
         say(
-            tr("What reads the text starts from {start}; what reads images is initialised randomly.", start=request.start)
+            tr(
+                "What reads the text starts from {start}; what reads images is initialised randomly.",
+                start=request.start,
+            )
             if ours.reads_images
             else tr("The encoder starts from {start}; the decoder is initialised randomly.", start=request.start)
         )

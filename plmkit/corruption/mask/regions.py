@@ -7,7 +7,8 @@ import numpy as np
 
 from plmkit.corruption.contract import Masking
 from plmkit.data.randomness import Draws
-from plmkit.data.rows import MOST_REGIONS, SEEN, ZEROED, Rows
+from plmkit.data.region_store import MOST_REGIONS
+from plmkit.data.rows import SEEN, ZEROED, Rows
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.language import tr

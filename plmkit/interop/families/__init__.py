@@ -5,9 +5,10 @@ from plmkit.interop.families.encoders import Bert, Ernie, Roberta
 from plmkit.interop.families.factorised import Albert, Electra
 from plmkit.interop.families.family import Family
 from plmkit.interop.families.permuted import XLNet
+from plmkit.interop.families.visual import VisualBert
 
 bert, roberta, ernie, albert, electra = Bert(), Roberta(), Ernie(), Albert(), Electra()
-xlnet, gpt2, openai_gpt = XLNet(), GPT2(), GPT1()
+xlnet, gpt2, openai_gpt, visual_bert = XLNet(), GPT2(), GPT1(), VisualBert()
 FAMILIES: tuple[Family, ...] = (  # an architecture is written by the first that can
-    bert, roberta, ernie, albert, electra, xlnet, gpt2, openai_gpt,
+    visual_bert, bert, roberta, ernie, albert, electra, xlnet, gpt2, openai_gpt,
 )  # fmt: skip

@@ -5,6 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.visual_encoder import VisualEncoder
 from plmkit.corruption.arrange.image_text import ImageText
 from plmkit.corruption.mask.token import TokenMasking
+from plmkit.initialisation.corpus import Initialisation
 from plmkit.objectives.image_match import ImageMatch
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.recipe import Recipe, one_stream
@@ -49,10 +50,11 @@ def visualbert_mini() -> Recipe:
         streams=one_stream(ImageText(), TokenMasking(rate=0.3)),
         architecture=VisualEncoder(
             layers=4, heads=4, width=256, inner=1024, activation="gelu", dropout=0.0, attention_dropout=0.0,
+            initialiser="unit",
             features=256, image_size=96, patch_size=16,
         ),
         objectives=mini.objectives[:1] + visualbert_base().objectives[1:],
-        initialisation=mini.initialisation,
+        initialisation=Initialisation(frequency_bias=True),
         stages=(Stage(length=64),),
         schedule=Schedule(
             steps=4_000, batch=32, learning_rate=5e-4, warmup=0.1, optimizer=mini.schedule.optimizer
