@@ -10,8 +10,8 @@ from plmkit.catalogue import find
 from plmkit.compare.task_ways import finetune_and_compare
 from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.config.settings import as_text, snake
-from plmkit.data.reading.columns import Columns
 from plmkit.data.feature_files import width_in
+from plmkit.data.reading.columns import Columns
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import count, number
 from plmkit.inference.loading import load
@@ -260,7 +260,7 @@ def with_column(settings: Settings, column: str | None, header: bool, pair: Pair
 
 
 def with_images(settings: Settings, images: Images) -> Settings:
-    """The settings with the column of images, their folder and their features, given by --image, --images, --features."""
+    """The settings with --image, --images and --features: the column of images, their folder, and their features."""
     machine = settings.run
     named = zip(("image_column", "image_folder", "features"), images, strict=False)
     return replace(settings, run=replace(machine, **{name: value for name, value in named if value}))

@@ -17,8 +17,8 @@ SHRUNK = {
     "architecture.max_length": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
     "architecture.inner": 128, "architecture.embedding": 16, "architecture.features": 16,
     "architecture.image_size": 16, "architecture.patch_size": 8, "architecture.visual_width": 32,
-    "architecture.visual_inner": 64, "architecture.joint_width": 32, "tokenizer.size": 400, "schedule.learning_rate": 3e-3,
-    "run.threads": 1, "run.checkpoint_steps": 20, "run.log_steps": 10,
+    "architecture.visual_inner": 64, "architecture.joint_width": 32, "tokenizer.size": 400,
+    "schedule.learning_rate": 3e-3, "run.threads": 1, "run.checkpoint_steps": 20, "run.log_steps": 10,
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from plmkit.architectures.checks import check_heads, check_sizes
 from plmkit.architectures.encoder import EncoderModel
-from plmkit.architectures.seeing import Seen, SeeingEncoder, eye_of, look_at
+from plmkit.architectures.seeing import SeeingEncoder, Seen, eye_of, look_at
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.initialisation.weights import INITIALISERS

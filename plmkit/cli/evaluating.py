@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     help=tr(
         "Score a fine-tuned model on labelled rows (with intervals, scores by class, calibration and mistakes), a "
         "causal language model on plain text, or an encoder–decoder on pairs: BLEU and chrF, or ROUGE for summaries; a "
-        "captioner on images with captions: BLEU; a model that reads text with images on the same: recall at 1, 5 and 10."
+        "captioner on images with captions: BLEU; a model that reads text with images on the same: recall at 1, "
+        "5 and 10."
     ),
     epilog=examples(
         "plm evaluate runs/mine-reviews test.tsv --out report.html",

@@ -70,7 +70,8 @@ def attend(
 
     if image is not None:
         ignored = {
-            "SECOND": second, "--target": target, "--compare": compare, "--checkpoints": checkpoints or None, "--head": head
+            "SECOND": second, "--target": target, "--compare": compare, "--checkpoints": checkpoints or None,
+            "--head": head,
         }  # fmt: skip
         if option := next((name for name, value in ignored.items() if value is not None), None):
             raise SettingError(tr("{option} has no effect with --image. Leave one of them out.", option=option))

@@ -16,8 +16,8 @@ import numpy as np
 from plmkit.data.corpus import Corpus, Document
 from plmkit.data.feature_files import RegionFeatures, read_features
 from plmkit.data.images import load_image
-from plmkit.data.region_store import RegionStore
 from plmkit.data.reading.cells import where
+from plmkit.data.region_store import RegionStore
 from plmkit.data.survey import Survey, survey_of
 from plmkit.data.text import split_sentences
 from plmkit.errors import InputError
@@ -253,7 +253,9 @@ class RegionWriter:
 
     def __init__(self, folder: Path, files: ExitStack, classes: int | None) -> None:
         names = ("features", "boxes", *(("classes",) if classes else ()))
-        self.files = {name: files.enter_context(open(folder / f"{name}.bin", "wb")) for name in names}
+        self.files: dict[str, Any] = {}
+        for name in names:
+            self.files[name] = files.enter_context((folder / f"{name}.bin").open("wb"))
         self.counts: list[int] = []
 
     def write(self, regions: Sequence[RegionFeatures]) -> None:

@@ -18,8 +18,8 @@ from plmkit.inference.arguments import count, one_text
 from plmkit.inference.captioning import CAPTION_BEAMS, caption_images, given_images
 from plmkit.inference.embedding import embed_texts
 from plmkit.inference.given import given, given_texts, given_to_tasks
-from plmkit.inference.matching import find_captions, find_images, given_image, match, with_image
 from plmkit.inference.masked import fill_blanks, pseudo_score
+from plmkit.inference.matching import find_captions, find_images, given_image, match, with_image
 from plmkit.inference.predicting import predict_rows, tasks_named
 from plmkit.inference.reader import Reader, Unread, unchanged
 from plmkit.inference.searching import Embedder, SearchIndex

@@ -22,8 +22,8 @@ def theirs_with(activation: str = "gelu") -> VisualBertForPreTraining:
     torch.manual_seed(3)
     config = VisualBertConfig(
         vocab_size=VOCABULARY, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40,
-        max_position_embeddings=20, hidden_act=activation, hidden_dropout_prob=0.0, visual_embedding_dim=FEATURES, pad_token_id=0,
-        attention_probs_dropout_prob=0.0, initializer_range=0.3,
+        max_position_embeddings=20, hidden_act=activation, hidden_dropout_prob=0.0, visual_embedding_dim=FEATURES,
+        pad_token_id=0, attention_probs_dropout_prob=0.0, initializer_range=0.3,
     )  # fmt: skip
     theirs = roughen(VisualBertForPreTraining(config))
     with torch.no_grad():  # which begin as copies, by which nobody could tell them apart

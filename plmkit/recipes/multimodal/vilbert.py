@@ -18,7 +18,7 @@ from plmkit.schedules.schedule import Schedule, Stage
 
 FOR_MINUTES = (
     "size", "batch", "learning rate", "warm-up", "optimizer", "dropout", "activation", "length", "masking",
-    "targets of masked regions", "regions from pixels", "vocabulary", "initial weights",
+    "targets of masked regions", "image size", "vocabulary", "initial weights",
 )  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def vilbert_base() -> Recipe:
         bert_base(),
         name="vilbert-base",
         paper="arXiv:1908.02265",
-        summary="Two streams that attend to each other: masked words, masked regions, and whether they belong together.",
+        summary="Two streams that attend to each other: masked words and regions, and whether they belong together.",
         notes="The paper starts from BERT (--from). Its regions and their classes come from a detector, as feature "
         "files (--features).",
         streams=one_stream(ImageText(), TokenMasking(rate=0.15), RegionMasking()),  # 3.2

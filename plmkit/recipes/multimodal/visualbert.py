@@ -16,7 +16,7 @@ from plmkit.schedules.schedule import Schedule, Stage
 
 FOR_MINUTES = (
     "size", "batch", "learning rate", "warm-up", "optimizer", "dropout", "activation", "length", "masking",
-    "captions per row", "regions from pixels", "vocabulary", "initial weights",
+    "captions per row", "image size", "vocabulary", "initial weights",
 )  # fmt: skip
 
 
