@@ -79,8 +79,9 @@ class MaskedRegionsHead(Head):
     def masked(self, batch: Batch) -> Tensor:
         """(B, R) True at masked regions."""
         assert batch.region_masks is not None
-        if batch.regions is None:
+        if self.regions is not None:
             return batch.region_masks[:, : self.regions] > 0
+        assert batch.regions is not None
         visible = batch.regions.visible
         return (batch.region_masks[:, : visible.shape[1]] > 0) & visible
 

@@ -79,5 +79,5 @@ def vilbert_tiny() -> Recipe:
             layers=2, heads=2, width=128, inner=512, features=128, image_size=64, visual_width=128, visual_heads=2,
             visual_inner=256, joint_width=128, joint_heads=2,
         ),
-        schedule=replace(mini.schedule, steps=1_000, learning_rate=1e-3),
+        schedule=replace(mini.schedule, steps=1_000, batch=64, learning_rate=1e-3),
     )  # fmt: skip

@@ -71,5 +71,5 @@ def visualbert_tiny() -> Recipe:
         architecture=mini.architecture.with_settings(
             layers=2, heads=2, width=128, inner=512, features=128, image_size=64
         ),
-        schedule=replace(mini.schedule, steps=1_000, learning_rate=1e-3),
+        schedule=replace(mini.schedule, steps=1_000, batch=64, learning_rate=1e-3),
     )
