@@ -302,7 +302,7 @@ def scores(found: dict[str, Any]) -> None:
             interval = tr("95% interval {low:.1f} to {high:.1f}", low=value["low"], high=value["high"])
             table.add_row(label(name), f"{value['score']:.1f}", interval)
             signatures[name] = value["signature"]
-        elif isinstance(value, dict) and "recall@1" in value:
+        elif isinstance(value, dict) and "recall_at_1" in value:
             shown = (f"{label(part)} {value[part]:.1%}" for part in value if part.startswith("recall"))
             among = tr(
                 "median rank {rank:g} of {candidates:g} candidates, {right:g} of them right",

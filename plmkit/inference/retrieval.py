@@ -95,7 +95,7 @@ def recalls(queries: np.ndarray, scores: np.ndarray, right: np.ndarray) -> dict[
         rights.append(correct.sum())
     found = np.array(ranks)
     return {
-        **{f"recall@{cutoff}": float((found <= cutoff).mean()) for cutoff in CUTOFFS},
+        **{f"recall_at_{cutoff}": float((found <= cutoff).mean()) for cutoff in CUTOFFS},
         "median_rank": float(np.median(found)),
         "candidates": float(np.mean(sizes)),
         "right": float(np.mean(rights)),

@@ -98,7 +98,7 @@ def test_retrieval_is_evaluated_both_ways(seeing, shapes, plm, tmp_path):
     assert (ran.json["images"], ran.json["captions"]) == (12, 12)
     for way in ("text_to_image", "image_to_text"):
         found = ran.json[way]
-        assert 0 <= found["recall@1"] <= found["recall@5"] == 1.0
+        assert 0 <= found["recall_at_1"] <= found["recall_at_5"] == 1.0
         assert (found["candidates"], found["right"]) == (5, 1)
     shown = plm("evaluate", seeing, few, "--images", shapes.parent, "--candidates", 5).out
     assert "of 5 candidates, 1 of them right" in " ".join(shown.split())
@@ -113,7 +113,7 @@ def test_recall_by_hand():
     right = np.array([True, False, False] * 3)
     found = recalls(queries, scores, right)
     assert found == {
-        "recall@1": 1 / 3, "recall@5": 1.0, "recall@10": 1.0, "median_rank": 1.5, "candidates": 3.0, "right": 1.0,
+        "recall_at_1": 1 / 3, "recall_at_5": 1.0, "recall_at_10": 1.0, "median_rank": 1.5, "candidates": 3.0, "right": 1.0,
     }  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def test_training_on_feature_files_searches_and_fills_with_them(shapes, plm, tmp
     assert all(hit["image"].endswith(".npy") for hit in ran.json["queries"][0]["hits"])
     assert plm("fill", tmp_path / "run", "a [MASK] square", "--image", folder / "0.npy").code == 0
     ran = plm("evaluate", tmp_path / "run", shapes, "--features", folder, "--candidates", 3, "--json")
-    assert ran.json["text_to_image"]["recall@5"] == 1.0
+    assert ran.json["text_to_image"]["recall_at_5"] == 1.0
     ran = plm("attend", tmp_path / "run", "a red square", "--image", folder / "0.npy")
     assert (ran.code, "no grid to draw" in ran.err) == (2, True)
     np.save(folder / "7.npy", np.zeros((2, 5), dtype=np.float32))
