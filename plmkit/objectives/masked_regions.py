@@ -19,11 +19,7 @@ TEMPERATURE = 0.1  # by which cosines are divided
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedRegions(Objective):
-    """Predict the class of masked regions as a detector gave it, or which of the batch they were (Lu et al., 2019).
-
-    Without classes it is a contrast: a region is to be found among all regions of the batch by the cosine with its
-    features, which get no gradient from it.
-    """
+    """Predict the class of masked regions as a detector gave it, or which of the batch they were (Lu et al., 2019)."""
 
     classes: int | None = None  # of the detector's distributions in feature files; none: find the region in the batch
     name: ClassVar = "masked_regions"
@@ -64,6 +60,7 @@ class MaskedRegionsHead(Head):
             assert batch.regions is not None and batch.regions.classes is not None
             target = batch.regions.classes[masked].to(made.dtype)
             return F.kl_div(made.log_softmax(-1), target, reduction="batchmean")
+        # a contrast: to be found among all regions of the batch by the cosine with its features, without gradient
         assert states.region_inputs is not None and states.region_visible is not None
         candidates = states.region_inputs[states.region_visible].detach()  # (N, features)
         number = states.region_visible.flatten().cumsum(0).unflatten(0, states.region_visible.shape) - 1

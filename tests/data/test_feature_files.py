@@ -97,7 +97,9 @@ def test_a_changed_feature_file_makes_another_corpus(folder, tmp_path):
 
 def test_a_missing_file_is_named_with_its_row_before_any_is_read(folder, tmp_path):
     (folder / "1.npy").unlink()
-    with pytest.raises(InputError, match=r"captions\.jsonl, line 2: there is no feature file .*1\.npy; 1 of 3 are missing"):
+    with pytest.raises(
+        InputError, match=r"captions\.jsonl, line 2: there is no feature file .*1\.npy; 1 of 3 are missing"
+    ):
         opened(table(tmp_path), folder)
     with pytest.raises(InputError, match="in which --features has the features"):
         opened(table(tmp_path), folder / "none")
@@ -165,7 +167,9 @@ def test_classes_that_are_missing_are_asked_for(tmp_path):
 
 def test_an_image_without_features_in_the_file_for_all_is_named(tmp_path):
     save_file({"0": torch.zeros(2, 3), "1": torch.zeros(2, 3)}, tmp_path / "all.safetensors")
-    with pytest.raises(InputError, match=r"jsonl, line 3: .*all\.safetensors \(photos/2\.jpg\) has no features of regions"):
+    with pytest.raises(
+        InputError, match=r"jsonl, line 3: .*all\.safetensors \(photos/2\.jpg\) has no features of regions"
+    ):
         store_of(table(tmp_path), tmp_path / "all.safetensors")
     (tmp_path / "all.safetensors").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"cannot be read as a \.safetensors file"):

@@ -22,7 +22,11 @@ SMALL = [
 
 def network(classes: int | None = None, files: bool = True) -> Network:
     torch.manual_seed(0)
-    given = [*SMALL, f"architecture.image_size={'none' if files else 32}", f"architecture.patch_size={16 if files else 8}"]
+    given = [
+        *SMALL,
+        f"architecture.image_size={'none' if files else 32}",
+        f"architecture.patch_size={16 if files else 8}",
+    ]
     recipe = settle(find("vilbert-tiny"), given).recipe
     objectives = tuple(
         replace(own, classes=classes) if isinstance(own, MaskedRegions) else replace(own) for own in recipe.objectives

@@ -60,7 +60,9 @@ def test_every_caption_is_read_once_and_epochs_draw_other_ones():
 def test_equal_texts_of_two_images_are_not_told_apart():
     """Every caption of even images is one text, that of odd ones another: a wrong one is always of the other kind."""
     made = store_of(*([[1]] * 20))
-    made = replace(made, tokens=np.arange(20) % 2 + 5, images=np.arange(20, dtype=np.uint8).repeat(12).reshape(20, 3, 2, 2))
+    made = replace(
+        made, tokens=np.arange(20) % 2 + 5, images=np.arange(20, dtype=np.uint8).repeat(12).reshape(20, 3, 2, 2)
+    )
     rows = samples(ImageText(), of=made).rows(0, 0, 20, 8)
     right = rows.tokens[:, 1] - 5 == rows.images[:, 0, 0, 0] % 2
     assert np.array_equal(right, rows.other_caption == 0)
