@@ -113,7 +113,8 @@ def test_recall_by_hand():
     right = np.array([True, False, False] * 3)
     found = recalls(queries, scores, right)
     assert found == {
-        "recall_at_1": 1 / 3, "recall_at_5": 1.0, "recall_at_10": 1.0, "median_rank": 1.5, "candidates": 3.0, "right": 1.0,
+        "recall_at_1": 1 / 3, "recall_at_5": 1.0, "recall_at_10": 1.0, "median_rank": 1.5, "candidates": 3.0,
+        "right": 1.0,
     }  # fmt: skip
 
 
