@@ -36,7 +36,7 @@ class MixtureSource:
 
     def __init__(self, streams: Mapping[str, FedStream], stages: Sequence[Stage], *, seed: int) -> None:
         self.streams, self.stages, self.seed = streams, stages, seed
-        self.running = [stage.streams or tuple(streams) for stage in stages]
+        self.running = [tuple(name for name in stage.streams or streams if name in streams) for stage in stages]
 
     @classmethod
     def of_one(cls, feed: Feed, length: int) -> Self:
