@@ -60,18 +60,19 @@ class Material:
         """Of the first stream; all read the same documents."""
         return next(iter(self.streams.values()))
 
-    def source(self, recipe: Recipe, seed: int) -> MixtureSource:
-        """The batches of a run."""
+    def source(self, recipe: Recipe, seed: int, steps: int | None = None) -> MixtureSource:
+        """The batches of a run, whose number of steps may be known."""
         fed = {
             stream.name: FedStream(
                 feed=self.streams[stream.name],
                 place=stream.reads_from,
                 heads=None if stream.heads is None else frozenset(stream.heads),
                 weight=stream.weight,
+                task=stream.task,
             )
             for stream in recipe.streams
         }
-        return MixtureSource(fed, recipe.stages, seed=seed)
+        return MixtureSource(fed, recipe.stages, seed=seed, steps=steps)
 
     @cached_property
     def frequencies(self) -> np.ndarray:
@@ -96,8 +97,9 @@ class Material:
         sets: dict[tuple[Any, ...], DataStream] = {}
         for stream in recipe.streams:
             steps = tuple(step.for_validation() for step in stream.steps)
-            sets.setdefault((steps, stream.heads, recipe.first_stage(stream).length), stream.with_steps(steps))
-        return {stream.name: self.held_out(stream, length, seed) for (_, _, length), stream in sets.items()}
+            key = steps, stream.heads, stream.task, recipe.first_stage(stream).length
+            sets.setdefault(key, stream.with_steps(steps))
+        return {stream.name: self.held_out(stream, length, seed) for (*_, length), stream in sets.items()}
 
     def held_out(self, stream: DataStream, length: int, seed: int) -> list[Batch]:
         """Batches of held-out rows of a stream."""
@@ -113,7 +115,8 @@ class Material:
             rows -= rows % at_once  # a memory has a fixed number of streams
         heads = None if stream.heads is None else frozenset(stream.heads)
         starts = range(0, rows, at_once)
-        return [replace(samples.batch(0, at, min(at_once, rows - at), length), heads=heads) for at in starts]
+        batches = (samples.batch(0, at, min(at_once, rows - at), length) for at in starts)
+        return [batch.of_stream(heads, stream.task) for batch in batches]
 
 
 def prepare(

@@ -145,8 +145,17 @@ class Stage:
     until: float = 1.0  # share of the run at which it ends
     length: int  # tokens per row
     streams: tuple[str, ...] = ()  # names of the active streams; (): all
+    shares: tuple[float, ...] = ()  # of its steps, one for each of `streams`, met exactly; (): random, by their weights
 
     def __post_init__(self) -> None:
+        if self.shares and (len(self.shares) != len(self.streams) or min(self.shares) <= 0):
+            raise SettingError(
+                tr(
+                    "A stage needs one share above 0 for each of its streams; found {shares} for {streams}.",
+                    shares=list(self.shares),
+                    streams=comma().join(self.streams) or tr("all streams"),
+                )
+            )
         if self.length < SHORTEST:
             raise SettingError(
                 tr(
