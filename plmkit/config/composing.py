@@ -6,6 +6,7 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from plmkit.choices import ARRANGEMENTS, CHOICES, OBJECTIVES
+from plmkit.config.pretraining_tasks import TASKS, WITHOUT, with_order, without
 from plmkit.config.settings import snake
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.errors import SettingError, nearest
@@ -26,10 +27,15 @@ def compose(recipe: Recipe, assignments: Sequence[Named]) -> tuple[Axes, list[Na
     """The axes whose choices are replaced, and the remaining assignments, which set values."""
     axes: Axes = {}
     left = []
-    for name, text in sorted(assignments, key=lambda named: named[0] != SENTENCE_TASK):
+    firsts = (SENTENCE_TASK, TASKS, WITHOUT)
+    for name, text in sorted(assignments, key=lambda named: (*firsts, named[0]).index(named[0])):
         axis, *path = name.split(".")
         if name == SENTENCE_TASK:
             axes |= with_sentence_task(recipe, text)
+        elif name == TASKS:
+            axes["stages"] = with_order(replace(recipe, **axes), text)
+        elif name == WITHOUT:
+            axes |= without(replace(recipe, **axes), re.findall(r"[^\s,\[\]]+", text))
         elif axis not in CHOICES or not NAMES.fullmatch(text):
             left.append((name, text))
         elif axis == "corruption" and names_kinds(steps_of(streams := axes.get("streams", recipe.streams)), path):
