@@ -9,7 +9,7 @@ import numpy as np
 from plmkit.data.batch import Batch
 from plmkit.data.randomness import generator
 from plmkit.data.samples import Place, Position
-from plmkit.schedules.schedule import Stage, stage_at
+from plmkit.schedules.schedule import Stage, shares_of, stage_at
 
 STREAM = 6  # the purpose of these random numbers
 EXACT = 6  # decimal places: what sums of shares differ by beyond them is rounding
@@ -109,11 +109,6 @@ class MixtureSource:
         weights = np.cumsum([self.streams[name].weight for name in names])
         draw = generator(self.seed, STREAM, step).random() * weights[-1]
         return names[int(np.searchsorted(weights, draw, side="right"))]
-
-
-def shares_of(stage: Stage) -> dict[str, float]:
-    total = sum(stage.shares)
-    return {name: share / total for name, share in zip(stage.streams, stage.shares, strict=True)}
 
 
 def seed_of(seed: int, place: int) -> int:

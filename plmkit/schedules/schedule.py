@@ -166,6 +166,12 @@ class Stage:
             )
 
 
+def shares_of(stage: Stage) -> dict[str, float]:
+    """The share of the steps of a stage that each of its streams has; {} if its streams are drawn at random."""
+    total = sum(stage.shares)
+    return {name: share / total for name, share in zip(stage.streams, stage.shares, strict=False)}
+
+
 def check_stages(stages: Sequence[Stage]) -> None:
     """Refuse stages that do not rise to the end of the run."""
     until = [0.0, *(stage.until for stage in stages)]
