@@ -27,12 +27,17 @@ from plmkit.architectures.two_stream import TwoStream
 from plmkit.corruption.arrange.both_directions import BothDirections
 from plmkit.corruption.arrange.captions import ImageCaptions
 from plmkit.corruption.arrange.dialogue import Dialogue, DialogueAndText
+from plmkit.corruption.arrange.discourse import DiscoursePairs
+from plmkit.corruption.arrange.distance import DistancePairs
 from plmkit.corruption.arrange.packing import ContiguousSegments, DocSentences, FullSentences, SingleSegment
 from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePairs
+from plmkit.corruption.arrange.reorder import ReorderedSentences
 from plmkit.corruption.arrange.reuse import ReusedText
 from plmkit.corruption.arrange.source_target import SourceTarget
 from plmkit.corruption.arrange.stream import ParallelStreams, Stream
-from plmkit.corruption.contract import Arrangement, Masking
+from plmkit.corruption.arrange.titles import QueryTitles
+from plmkit.corruption.contract import Arrangement, Labelling, Masking
+from plmkit.corruption.mask.labelling import Capitals, TokenDocument
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.corruption.mask.span import SpanMasking
 from plmkit.corruption.mask.token import DynamicMasking, ReplacedMasking, TokenMasking
@@ -46,6 +51,8 @@ from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
+from plmkit.objectives.text_classes import DiscourseRelation, SearchRelevance, SentenceDistance, SentenceReordering
+from plmkit.objectives.token_classes import CapitalPrediction, TokenDocumentRelation
 from plmkit.objectives.translation_lm import TranslationLM
 from plmkit.schedules.optimizers import Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
@@ -61,11 +68,12 @@ TOKENIZERS: tuple[type[TokenizerSettings], ...] = (
 ARRANGEMENTS: tuple[type[Arrangement[Any]], ...] = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText, SourceTarget, BothDirections,
-    ImageCaptions,
+    ImageCaptions, ReorderedSentences, DistancePairs, DiscoursePairs, QueryTitles,
 )  # fmt: skip
 MASKINGS: tuple[type[Masking], ...] = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
 )  # fmt: skip
+LABELLINGS: tuple[type[Labelling], ...] = (Capitals, TokenDocument)
 ARCHITECTURES: tuple[type[Architecture], ...] = (
     Encoder, TaskEncoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream, Elmo,
@@ -74,12 +82,13 @@ ARCHITECTURES: tuple[type[Architecture], ...] = (
 )  # fmt: skip
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
-    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM,
+    AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM, CapitalPrediction,
+    TokenDocumentRelation, SentenceReordering, SentenceDistance, DiscourseRelation, SearchRelevance,
 )  # fmt: skip
 OPTIMIZERS = (Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
     "tokenizer": TOKENIZERS,
-    "corruption": (*ARRANGEMENTS, *MASKINGS),
+    "corruption": (*ARRANGEMENTS, *MASKINGS, *LABELLINGS),
     "architecture": ARCHITECTURES,
     "objectives": OBJECTIVES,
 }

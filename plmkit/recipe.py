@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from plmkit.architectures.contract import Architecture
-from plmkit.choices import ARCHITECTURES, ARRANGEMENTS, MASKINGS, OBJECTIVES, OPTIMIZERS, TOKENIZERS
+from plmkit.choices import ARCHITECTURES, ARRANGEMENTS, LABELLINGS, MASKINGS, OBJECTIVES, OPTIMIZERS, TOKENIZERS
 from plmkit.config.older_versions import current_recipe, upgraded_recipe
 from plmkit.config.settings import from_json
 from plmkit.corruption.contract import Arrangement, Masking, Step
@@ -105,7 +105,7 @@ class Recipe:
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
-    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
+    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *LABELLINGS, *ARCHITECTURES, *OBJECTIVES)
     kinds: tuple[type, ...] = (
         *axes,
         *SEGMENTERS,

@@ -45,6 +45,14 @@ class Batch:
     random_next: Tensor | None = None  # (B,) 1 where the second text is from elsewhere, 0 where it follows, or IGNORE
     swapped_order: Tensor | None = None  # (B,) 1 where the two texts are swapped, 0 where they are in order, or IGNORE
     mixed_dialogue: Tensor | None = None  # (B,) 1 where an utterance is of another dialogue, 0 where none is, or IGNORE
+    order: Tensor | None = None  # (B,) class of the order in which the parts of a paragraph stand, or IGNORE
+    distance: Tensor | None = None  # (B,) 0: adjacent texts, 1: of one document, 2: of different ones, or IGNORE
+    discourse: Tensor | None = None  # (B,) the relation that a connective between the two texts expressed, or IGNORE
+    relevance: Tensor | None = (
+        None  # (B,) 0: the query led to a click on the title, 1: showed it, 2: neither, or IGNORE
+    )
+    capitals: Tensor | None = None  # (B, L) 1 where the text has a capital letter, 0 where it has none, or IGNORE
+    elsewhere: Tensor | None = None  # (B, L) 1 where the token is in another segment of its document, 0: not, or IGNORE
     labels: Tensor | None = None  # (examples, ...) task labels, in the shape that their head reads
     ngrams: tuple[Tensor, Tensor] | None = None  # (examples, K) numbers of n-grams, and their weights, 0 on padding
     words: Tensor | None = None  # (examples, W, 2) of each word the row of its example and the position in it, or -1

@@ -67,6 +67,11 @@ class Objective(ABC):
                 )
             )
 
+    @property
+    def classes(self) -> Mapping[str, int]:
+        """How many classes of labels its head tells apart, by field; they must be those of the rows."""
+        return {}
+
     @abstractmethod
     def build(self, model: BuiltModel) -> "Head":
         """The head, with initial weights, on a model that an architecture built."""

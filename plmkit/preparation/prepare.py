@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from plmkit.config.machine import Settings
+from plmkit.config.pretraining_tasks import stages_without
+from plmkit.corruption.contract import Arrangement
 from plmkit.data.batch import Batch
 from plmkit.data.caption_corpus import open_captions
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.pair_corpus import open_pairs
 from plmkit.data.reading.cells import where
-from plmkit.data.samples import Samples, split
+from plmkit.data.samples import Samples, Split, split
 from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
 from plmkit.demo.docstrings import docstring_corpus
 from plmkit.errors import SettingError
@@ -49,7 +51,7 @@ class Material:
     tokenizer: Tokenizer
     store: TokenStore
     valid_store: TokenStore
-    streams: Mapping[str, Samples]  # of the recipe's streams, by name
+    streams: Mapping[str, Samples]  # of the recipe's streams, by name, without those that are left out
     valid_documents: np.ndarray
     key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
     notes: tuple[str, ...]
@@ -71,8 +73,11 @@ class Material:
                 task=stream.task,
             )
             for stream in recipe.streams
+            if stream.name in self.streams
         }
-        return MixtureSource(fed, recipe.stages, seed=seed, steps=steps)
+        left_out = [stream.name for stream in recipe.streams if stream.name not in self.streams]
+        stages = stages_without(recipe, left_out) if left_out else recipe.stages
+        return MixtureSource(fed, stages, seed=seed, steps=steps)
 
     @cached_property
     def frequencies(self) -> np.ndarray:
@@ -96,6 +101,10 @@ class Material:
             return {}
         sets: dict[tuple[Any, ...], DataStream] = {}
         for stream in recipe.streams:
+            if not len(documents_of(stream.arrangement, self.valid_store, self.valid_documents)):
+                continue
+            if stream.name not in self.streams:
+                continue
             steps = tuple(step.for_validation() for step in stream.steps)
             key = steps, stream.heads, stream.task, recipe.first_stage(stream).length
             sets.setdefault(key, stream.with_steps(steps))
@@ -105,7 +114,8 @@ class Material:
         """Batches of held-out rows of a stream."""
         vocabulary = self.tokenizer.vocabulary
         corruption = prepared(stream.steps, self.store, self.samples.documents, len(vocabulary), seed)
-        samples = Samples(self.valid_store, self.valid_documents, corruption, vocabulary, seed=seed)
+        documents = documents_of(stream.arrangement, self.valid_store, self.valid_documents)
+        samples = Samples(self.valid_store, documents, corruption, vocabulary, seed=seed)
         at_once = VALID_STREAMS if samples.continues else VALID_ROWS
         plan, order = samples.plan(0, length, at_once)
         each = length if plan.lengths is None else max(1, plan.tokens() // len(plan))
@@ -134,6 +144,7 @@ def prepare(
     segmenter = segmenter_of(recipe.corruption)
     if segmenter is not None:
         segmenter.check()
+    details = frozenset().union(*(step.needs_details for step in recipe.corruption))
     reading: dict[str, Any] = {"layout": machine.layout, "column": machine.column, "header": machine.header}
     if recipe.architecture.image_pixels is None and (machine.image_column or machine.image_folder):
         raise SettingError(
@@ -177,25 +188,29 @@ def prepare(
                 missing=comma().join(lacking),
             )
         )
-    store = tokens_of(corpora, ready, segmenter, settings, screen)
+    store = tokens_of(corpora, ready, segmenter, details, settings, screen)
     if valid:
-        held = tokens_of(held_out, ready, segmenter, settings, screen)
+        held = tokens_of(held_out, ready, segmenter, details, settings, screen)
         train_documents, valid_documents = (
             np.arange(len(store.documents) - 1),
             np.arange(len(held.documents) - 1),
         )
     else:
-        held, parts = store, split(store, seed=seed, share=machine.valid_share)
+        held, parts = store, split_by_kind(store, seed=seed, share=machine.valid_share)
         train_documents, valid_documents = parts.train, parts.valid
-    for arrangement in arrangements:
-        arrangement.check(store, train_documents, first_place(corpora[0]))
+    absent = left_out(recipe, store, train_documents)
+    for stream, reason in absent.items():
+        screen.say(tr("! The stream '{stream}' is left out: {reason}.", stream=stream, reason=reason))
+    for arrangement in (stream.arrangement for stream in recipe.streams if stream.name not in absent):
+        arrangement.check(store, documents_of(arrangement, store, train_documents), first_place(corpora[0]))
     places = list(dict.fromkeys(stream.reads_from for stream in recipe.streams))
     streams = {
         stream.name: Samples(
-            store, train_documents, prepared(stream.steps, store, train_documents, len(ready.vocabulary), seed),
+            store, documents_of(stream.arrangement, store, train_documents),
+            prepared(stream.steps, store, train_documents, len(ready.vocabulary), seed),
             ready.vocabulary, seed=seed_of(seed, places.index(stream.reads_from)), weights=machine.weights,
         )
-        for stream in recipe.streams
+        for stream in recipe.streams if stream.name not in absent
     }  # fmt: skip
     for samples in streams.values():
         samples.check(recipe.max_length)
@@ -205,10 +220,38 @@ def prepare(
         valid_store=held,
         streams=streams,
         valid_documents=valid_documents,
-        key=store_key(corpora, ready, segmenter),
+        key=store_key(corpora, ready, segmenter, details),
         notes=notes,
         names=tuple(corpus.name for corpus in corpora),
     )
+
+
+def documents_of(arrangement: Arrangement[Any], store: TokenStore, documents: np.ndarray) -> np.ndarray:
+    """Those of the documents that an arrangement reads: queries with their titles, or ordinary text."""
+    return documents[store.has_queries[documents] == arrangement.queries]
+
+
+def split_by_kind(store: TokenStore, *, seed: int, share: float) -> Split:
+    """Some documents of text, and of queries if there are any, are held out."""
+    if not store.has_queries.any():
+        return split(store, seed=seed, share=share)
+    text, queries = (
+        split(store, seed=seed, share=share, among=np.flatnonzero(store.has_queries == kind)) for kind in (False, True)
+    )
+    return Split(
+        train=np.sort(np.concatenate([text.train, queries.train])),
+        valid=np.sort(np.concatenate([text.valid, queries.valid])),
+    )
+
+
+def left_out(recipe: Recipe, store: TokenStore, documents: np.ndarray) -> dict[str, str]:
+    """The streams of several that find nothing in this text, and why; text that suits none of them is refused."""
+    found = {}
+    for stream in recipe.streams:
+        own = documents_of(stream.arrangement, store, documents)
+        if (reason := stream.arrangement.lacks(store, own)) is not None:
+            found[stream.name] = reason
+    return found if len(found) < len(recipe.streams) else {}
 
 
 def reads_pairs(recipe: Recipe) -> bool:
@@ -232,11 +275,12 @@ def tokens_of(
     corpora: Sequence[Corpus],
     tokenizer: Tokenizer,
     segmenter: ToolSegmenter | None,
+    details: Collection[str],
     settings: Settings,
     screen: Screen,
 ) -> TokenStore:
     processes = settings.run.reader_workers or available_cores()
-    folder = store_folder(corpora, tokenizer, cache_folder(), segmenter)
+    folder = store_folder(corpora, tokenizer, cache_folder(), segmenter, details)
     if is_usable(folder, tr("tokenized text"), screen):
         return load_store(folder)
     doing = (
@@ -246,8 +290,9 @@ def tokens_of(
     )
     with screen.reading(doing, sum(corpus.size for corpus in corpora)) as advance:
         return open_store(
-            corpora, tokenizer, cache_folder(), segmenter=segmenter, processes=processes, on_progress=advance
-        )
+            corpora, tokenizer, cache_folder(), segmenter=segmenter, details=details, processes=processes,
+            on_progress=advance,
+        )  # fmt: skip
 
 
 def is_usable(folder: Path, what: str, screen: Screen) -> bool:

@@ -121,7 +121,7 @@ def ernie2_mini() -> Recipe:
             dropout=0.0,
             attention_dropout=0.0,
             local_heads=True,
-        ),  # fmt: skip
+        ),
         objectives=(MaskedLM(corpus_vocabulary=True), *ernie2_base().objectives[1:]),
         initialisation=mini.initialisation,
         stages=continual(TASKS, 128),
