@@ -84,6 +84,8 @@ def find_connectives(
     for (first, last), is_plain in zip(pairwise(ends), plain, strict=True):
         if is_plain:
             found += [one.shifted(first) for one in connected(sentences[first:last])]
+    if not found:
+        return np.zeros((0, 6), dtype=np.int64)
     used = sorted({side[0] for one in found for side in (one.first, one.second)})
     offsets = np.split(tokenizer.offsets_many([sentences[number] for number in used]), np.cumsum(lengths[used])[:-1])
     of_sentence = dict(zip(used, offsets, strict=True))
