@@ -22,6 +22,7 @@ from plmkit.architectures.recurrent_seq2seq import (
 )
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
+from plmkit.architectures.task_encoder import TaskEncoder
 from plmkit.architectures.two_stream import TwoStream
 from plmkit.corruption.arrange.both_directions import BothDirections
 from plmkit.corruption.arrange.captions import ImageCaptions
@@ -74,7 +75,7 @@ MASKINGS: tuple[type[Masking], ...] = (
 )  # fmt: skip
 LABELLINGS: tuple[type[Labelling], ...] = (Capitals, TokenDocument)
 ARCHITECTURES: tuple[type[Architecture], ...] = (
-    Encoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
+    Encoder, TaskEncoder, SharedEncoder, GeneratorDiscriminator, Decoder, BandedDecoder, PostNormDecoder,
     SegmentRecurrence, AbsoluteRecurrence, Recurrent, CharacterDecoder, TwoStream, Elmo,
     EncoderDecoder, TransformerEncoder, BertEncoderDecoder, RecurrentSeq2Seq, LuongSeq2Seq, InputFeedingSeq2Seq,
     BahdanauSeq2Seq, RecurrentEncoder, Captioner,

@@ -109,6 +109,19 @@ def check_streams(recipe: "Recipe") -> None:
                     known=comma().join(known),
                 )
             )
+        count = recipe.architecture.task_count
+        if stream.task is not None and not 0 <= stream.task < (count or 0):
+            raise RecipeError(
+                tr(
+                    "{name}: the stream '{stream}' is for task {task}, but {architecture} has {count} task embeddings, "
+                    "counted from 0.",
+                    name=recipe.name,
+                    stream=stream.name,
+                    task=stream.task,
+                    architecture=kind_of(recipe.architecture),
+                    count=count or 0,
+                )
+            )
         for other in recipe.streams:
             if other.reads_from == stream.reads_from and other.arrangement != stream.arrangement:
                 raise RecipeError(

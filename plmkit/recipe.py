@@ -29,6 +29,7 @@ class DataStream:
     maskings: tuple[Masking, ...] = ()  # in this order
     heads: tuple[str, ...] | None = None  # names of the objectives trained on it; none: all
     weight: float = 1.0  # sampling weight among the streams of a stage
+    task: int | None = None  # task embedding of its rows, by its number from 0; none: the architecture's own
     place: str | None = None  # position that it shares with other streams; none: its own
 
     @property

@@ -57,6 +57,7 @@ class Batch:
     ngrams: tuple[Tensor, Tensor] | None = None  # (examples, K) numbers of n-grams, and their weights, 0 on padding
     words: Tensor | None = None  # (examples, W, 2) of each word the row of its example and the position in it, or -1
     heads: frozenset[str] | None = None  # the heads that this batch is for; None: all
+    task: Tensor | None = None  # (B,) the pretraining task of a row, for a task embedding; None: the architecture's own
     places: Tensor | None = None  # (B, L) 1 in the text that an answer is a part of, 2 at the token for "none", else 0
     separators: Tensor | None = None  # (B,) position of the last separator of each row; None: the rows have none
     alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
@@ -93,6 +94,11 @@ class Batch:
     def most_alternatives(self) -> int:
         """Number of rows of the example that has the most."""
         return 1 if self.alternatives is None else int(self.alternatives.bincount().max())
+
+    def of_stream(self, heads: frozenset[str] | None, task: int | None) -> Self:
+        """The batch with the heads that its stream trains, and the task that it is for."""
+        tasks = None if task is None else torch.full((len(self.source.tokens),), task)
+        return self if heads is None and task is None else replace(self, heads=heads, task=tasks)
 
     def part(self, start: int, stop: int) -> Self:
         """The examples from `start` to before `stop`, each with all its rows."""

@@ -36,6 +36,7 @@ class Position:
 
     stage: int = 0  # of the recipe's
     places: Mapping[str, Place] = field(default_factory=dict)  # by name; those that are unread are left out
+    owed: Mapping[str, float] = field(default_factory=dict)  # steps that streams with exact shares lag behind them
 
     def at(self, name: str) -> Place:
         return self.places.get(name, Place())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from plmkit.config.machine import Settings
+from plmkit.config.pretraining_tasks import stages_without
 from plmkit.corruption.contract import Arrangement
 from plmkit.data.batch import Batch
 from plmkit.data.caption_corpus import open_captions
@@ -62,19 +63,22 @@ class Material:
         """Of the first stream; all read the same documents."""
         return next(iter(self.streams.values()))
 
-    def source(self, recipe: Recipe, seed: int) -> MixtureSource:
-        """The batches of a run."""
+    def source(self, recipe: Recipe, seed: int, steps: int | None = None) -> MixtureSource:
+        """The batches of a run, whose number of steps may be known."""
         fed = {
             stream.name: FedStream(
                 feed=self.streams[stream.name],
                 place=stream.reads_from,
                 heads=None if stream.heads is None else frozenset(stream.heads),
                 weight=stream.weight,
+                task=stream.task,
             )
             for stream in recipe.streams
             if stream.name in self.streams
         }
-        return MixtureSource(fed, recipe.stages, seed=seed)
+        left_out = [stream.name for stream in recipe.streams if stream.name not in self.streams]
+        stages = stages_without(recipe, left_out) if left_out else recipe.stages
+        return MixtureSource(fed, stages, seed=seed, steps=steps)
 
     @cached_property
     def frequencies(self) -> np.ndarray:
@@ -103,8 +107,9 @@ class Material:
             if stream.name not in self.streams:
                 continue
             steps = tuple(step.for_validation() for step in stream.steps)
-            sets.setdefault((steps, stream.heads, recipe.first_stage(stream).length), stream.with_steps(steps))
-        return {stream.name: self.held_out(stream, length, seed) for (_, _, length), stream in sets.items()}
+            key = steps, stream.heads, stream.task, recipe.first_stage(stream).length
+            sets.setdefault(key, stream.with_steps(steps))
+        return {stream.name: self.held_out(stream, length, seed) for (*_, length), stream in sets.items()}
 
     def held_out(self, stream: DataStream, length: int, seed: int) -> list[Batch]:
         """Batches of held-out rows of a stream."""
@@ -121,7 +126,8 @@ class Material:
             rows -= rows % at_once  # a memory has a fixed number of streams
         heads = None if stream.heads is None else frozenset(stream.heads)
         starts = range(0, rows, at_once)
-        return [replace(samples.batch(0, at, min(at_once, rows - at), length), heads=heads) for at in starts]
+        batches = (samples.batch(0, at, min(at_once, rows - at), length) for at in starts)
+        return [batch.of_stream(heads, stream.task) for batch in batches]
 
 
 def prepare(

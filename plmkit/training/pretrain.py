@@ -113,7 +113,7 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
         ):
             state = train(
                 step,
-                job.material.source(recipe, request.seed),
+                job.material.source(recipe, request.seed, job.budget.only_steps),
                 recipe.schedule,
                 job.budget,
                 watch,
