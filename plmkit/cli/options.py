@@ -152,7 +152,7 @@ def opened(model: Path, quiet: bool) -> "Model":
     from plmkit.inference.loading import model_of, read_parts
     from plmkit.training.threads import Threads
 
-    loaded = model_of(read_parts(model, screen(quiet).say))
+    loaded = model_of(read_parts(model, screen(quiet).say, graphs=True))
     Threads(None, screen(quiet).say)
     return loaded
 

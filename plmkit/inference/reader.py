@@ -168,6 +168,14 @@ class Reader:
         """The head of that name; without it, a model is refused with a message that says what it can do."""
         if name in self.network.heads:
             return self.network.heads[name]
+        if not self.network.model.has_layers:
+            raise PlmError(
+                tr(
+                    "{folder} is a compressed model, so it cannot {verb}. Use the model that it was made from.",
+                    folder=self.folder,
+                    verb=verb,
+                )
+            )
         if self.architecture.translates:
             raise self.only_translates(verb)
         check_reads_text(self.architecture, self.folder, verb)
