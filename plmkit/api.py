@@ -24,7 +24,7 @@ from plmkit.tasks.task_list import given_tasks
 from plmkit.terminal.screen import Screen
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import pretrain as run_pretraining
-from plmkit.training.request import PretrainRequest, with_pretrained_encoder
+from plmkit.training.request import PretrainRequest, adopted, with_pretrained_encoder
 
 PathLike = str | Path
 Pair = tuple[str | None, str | None]  # columns of source and target
@@ -187,7 +187,8 @@ def pretraining(
     **others: Any,
 ) -> PretrainRequest:
     """The request for a pretraining, with its settings checked."""
-    settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header, pair)
+    chosen = adopted(find(recipe) if isinstance(recipe, str) else recipe, others.get("start"))
+    settings = with_column(settle(chosen, sets), column, header, pair)
     settings = with_pretrained_encoder(settings, others.get("start"))
     settings = with_images(settings, images)
     default = None if extend else settings.recipe.schedule.steps

@@ -149,7 +149,8 @@ def build(job: Job) -> Network:
 
 def initial_network(request: PretrainRequest, material: Material, start: Parts | None, screen: Screen) -> Network:
     torch.manual_seed(request.seed & WORD)
-    network = request.settings.recipe.build(material.tokenizer.vocabulary)
+    # of a model to start from, the embeddings may have more rows than there are tokens
+    network = request.settings.recipe.build(start.vocabulary if start else material.tokenizer.vocabulary)
     if start:
         # counts initialise heads that `start` lacks; its embeddings and its whole vocabulary are kept
         initialisation = replace(request.settings.recipe.initialisation, cooccurrence_embeddings=False)
