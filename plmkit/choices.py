@@ -31,6 +31,7 @@ from plmkit.corruption.arrange.pairs import MixedPairs, OrderedPairs, SentencePa
 from plmkit.corruption.arrange.reuse import ReusedText
 from plmkit.corruption.arrange.source_target import SourceTarget
 from plmkit.corruption.arrange.stream import ParallelStreams, Stream
+from plmkit.corruption.arrange.triples import CorruptedTriples, EntityCloze, MissingEntity, MissingRelation
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.corruption.mask.permutation import PermutedSpans
 from plmkit.corruption.mask.span import SpanMasking
@@ -46,6 +47,7 @@ from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, 
 from plmkit.objectives.sentence_pair import NextSentence, RealDialogue, SentenceOrder
 from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.objectives.translation_lm import TranslationLM
+from plmkit.objectives.triples import EntityPrediction, RelationPrediction, TriplePlausibility
 from plmkit.schedules.optimizers import Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.contract import TokenizerSettings
@@ -60,7 +62,7 @@ TOKENIZERS: tuple[type[TokenizerSettings], ...] = (
 ARRANGEMENTS: tuple[type[Arrangement[Any]], ...] = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText, SourceTarget, BothDirections,
-    ImageCaptions,
+    ImageCaptions, MissingEntity, EntityCloze, MissingRelation, CorruptedTriples,
 )  # fmt: skip
 MASKINGS: tuple[type[Masking], ...] = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
@@ -74,6 +76,7 @@ ARCHITECTURES: tuple[type[Architecture], ...] = (
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM,
+    EntityPrediction, RelationPrediction, TriplePlausibility,
 )  # fmt: skip
 OPTIMIZERS = (Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has

@@ -45,6 +45,9 @@ class Batch:
     random_next: Tensor | None = None  # (B,) 1 where the second text is from elsewhere, 0 where it follows, or IGNORE
     swapped_order: Tensor | None = None  # (B,) 1 where the two texts are swapped, 0 where they are in order, or IGNORE
     mixed_dialogue: Tensor | None = None  # (B,) 1 where an utterance is of another dialogue, 0 where none is, or IGNORE
+    entities: Tensor | None = None  # (B, L) number of the entity to predict at each position, or IGNORE
+    relation: Tensor | None = None  # (B,) number of the relation between the two entities of a row, or IGNORE
+    corrupted_triple: Tensor | None = None  # (B,) 1 where an entity of a triple is a random one, 0 where not, or IGNORE
     labels: Tensor | None = None  # (examples, ...) task labels, in the shape that their head reads
     ngrams: tuple[Tensor, Tensor] | None = None  # (examples, K) numbers of n-grams, and their weights, 0 on padding
     words: Tensor | None = None  # (examples, W, 2) of each word the row of its example and the position in it, or -1

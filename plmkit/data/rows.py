@@ -123,6 +123,9 @@ class Rows:
     random_next: np.ndarray | None = None  # (B,)
     swapped_order: np.ndarray | None = None  # (B,)
     mixed_dialogue: np.ndarray | None = None  # (B,)
+    entities: np.ndarray | None = None  # (B, L)
+    relation: np.ndarray | None = None  # (B,)
+    corrupted_triple: np.ndarray | None = None  # (B,)
     units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)
     edges: np.ndarray | None = None  # (B, L, 2)

@@ -46,6 +46,7 @@ class TokenStore:
     units: np.ndarray | None = None  # (T,) where words, phrases and entities begin, as bits; mapped from disk
     lines: np.ndarray | None = None  # (S,) True where a sentence begins a line of the file: a turn of a dialogue
     images: np.ndarray | None = None  # (D, 3, size, size) uint8, the image of each document; mapped from disk
+    triples: np.ndarray | None = None  # (D, 3) the numbers of head, relation and tail of each document
 
     def stretch(self, document: int) -> tuple[int, int]:
         """Where a document's tokens begin and end."""
@@ -68,6 +69,7 @@ class Portion:
     survey: Survey
     units: np.ndarray | None = None
     images: np.ndarray | None = None  # of the documents with tokens
+    triples: np.ndarray | None = None  # likewise
 
 
 def open_store(
@@ -113,6 +115,8 @@ def load_store(folder: Path) -> TokenStore:
     if size := about.get("image_size"):
         shape = len(parts["sources"]), 3, size, size
         images = np.memmap(folder / "images.bin", dtype=np.uint8, mode="r", shape=shape)
+    if (folder / "triples.npy").is_file():
+        parts["triples"] = np.load(folder / "triples.npy", mmap_mode="r", allow_pickle=False)
     return TokenStore(tokens=tokens, units=units, images=images, survey=Survey.from_json(about["survey"]), **parts)
 
 
@@ -167,7 +171,7 @@ class Maker:
 
 def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes: int, on_progress: OnProgress) -> None:
     dtype = np.dtype(np.uint16 if len(maker.tokenizer.vocabulary) <= 2**16 else np.uint32)
-    sentence_lengths, lines, document_sentences, sources = [], [], [], []
+    sentence_lengths, lines, document_sentences, sources, triples = [], [], [], [], []
     survey = Survey()
     with new_folder(folder) as partial:
         with ExitStack() as files:
@@ -186,6 +190,7 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
                     kept = portion.document_sentences[portion.document_sentences > 0]
                     document_sentences.append(kept.astype(np.int32))
                     sources.append(np.full(len(kept), number, dtype=np.int16))
+                    triples += [] if portion.triples is None else [portion.triples]
                     survey = survey + portion.survey
         if not sum(map(len, document_sentences)):
             names = comma().join(str(source.path) for corpus in corpora for source in corpus.sources)
@@ -196,6 +201,8 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
         np.save(partial / "documents.npy", borders(document_sentences))
         np.save(partial / "lines.npy", np.concatenate(lines))
         np.save(partial / "sources.npy", np.concatenate(sources))
+        if triples:
+            np.save(partial / "triples.npy", np.concatenate(triples))
         about = {"dtype": dtype.name, "survey": asdict(survey.closed())}
         write_json(partial / "store.json", about | ({"image_size": maker.image_size} if maker.image_size else {}))
         seal(partial)
@@ -256,7 +263,7 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     for document in block:
         for paragraph in document.paragraphs:
             is_first = len(sentences) == ends[-1]
-            if document.pair or document.image:  # each side or caption is a text of its own, and stays whole
+            if document.pair or document.image or document.triple:  # each is a text of its own, and stays whole
                 sentences.append(paragraph)
             else:
                 sentences.extend(maker.tokenizer.with_spaces(split_sentences(paragraph), first=is_first))
@@ -266,6 +273,8 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     line = np.repeat(np.arange(len(line_ends) - 1), np.diff(line_ends))[lengths > 0]  # of each sentence that is kept
     filled = np.concatenate([[0], np.cumsum(lengths > 0)])
     document_sentences = np.diff(filled[ends])
+    kept = [document for document, count in zip(block, document_sentences, strict=True) if count]
+    triples = [document.triple for document in kept if document.triple]
     return Portion(
         tokens=tokens,
         sentence_lengths=lengths[lengths > 0],
@@ -273,5 +282,6 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
         document_sentences=document_sentences,
         survey=survey_of(block, tokens, int((lengths > 0).sum()), maker.tokenizer.vocabulary.unknown),
         units=maker.units(sentences, lengths),
-        images=maker.images([document for document, kept in zip(block, document_sentences, strict=True) if kept]),
+        images=maker.images(kept),
+        triples=np.array(triples, dtype=np.int64) if triples else None,
     )

@@ -12,6 +12,7 @@ from plmkit.architectures.contract import Architecture
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import OBJECTIVES
 from plmkit.config.older_versions import current_weights
+from plmkit.data.graph import Graph, load_graph
 from plmkit.data.reading.columns import Say
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError, LoadWarning, SettingError, not_there
@@ -54,6 +55,7 @@ class Parts:
     step: int | None = None  # of the checkpoint, if the run is not finished
     max_length: int | None = None  # maximum length, if below that of the architecture
     pooling: Pooling = MEAN  # of token vectors into a sentence vector
+    graph: Graph | None = None  # that it was trained on
 
     @property
     def vocabulary_size(self) -> int:
@@ -100,6 +102,7 @@ def model_of(parts: Parts, device: str = "auto") -> Model:
         tasks=parts.tasks,
         max_length=parts.max_length,
         pooling=parts.pooling,
+        graph=parts.graph,
         device=choose_device(device),
     )
 
@@ -215,6 +218,7 @@ def pretrained_parts(
     return Parts(
         folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
         tuning=recipe.tuning, objectives=recipe.objectives, pooling=own_pooling(recipe.architecture, weights),
+        graph=load_graph(folder),
     )  # fmt: skip
 
 

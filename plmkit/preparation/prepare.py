@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from plmkit.config.machine import Settings
+from plmkit.corruption.arrange.triples import HEAD, TAIL, names_of_terms
 from plmkit.data.batch import Batch
 from plmkit.data.caption_corpus import open_captions
 from plmkit.data.corpus import Corpus, open_corpora, open_corpus
+from plmkit.data.graph import Graph
+from plmkit.data.graph_corpus import GraphCorpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.pair_corpus import open_pairs
 from plmkit.data.reading.cells import where
@@ -26,6 +29,7 @@ from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
 from plmkit.language import comma, tr
 from plmkit.preparation.counts import frequencies_of, prepared
+from plmkit.preparation.triples import opened_triples, reads_triples
 from plmkit.recipe import DataStream, Recipe
 from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
 from plmkit.storage.files import cache_folder, new_folder
@@ -43,22 +47,48 @@ VOCABULARY_CHARACTERS = 100_000_000  # sampled evenly from the corpus to train a
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """Documents of a store to train on, and others that are held out, perhaps of another one."""
+
+    store: TokenStore
+    documents: np.ndarray
+    held_store: TokenStore
+    held_documents: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
 class Material:
     """A corpus, ready to train on."""
 
     tokenizer: Tokenizer
-    store: TokenStore
-    valid_store: TokenStore
+    main: Part  # what the first stream reads: all of it, unless text stands beside triples
+    beside: Part | None = None  # the text beside triples
     streams: Mapping[str, Samples]  # of the recipe's streams, by name
-    valid_documents: np.ndarray
+    graph: Graph | None = None  # of triples
     key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
     notes: tuple[str, ...]
     names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
 
     @property
+    def store(self) -> TokenStore:
+        return self.main.store
+
+    @property
+    def valid_store(self) -> TokenStore:
+        return self.main.held_store
+
+    @property
+    def valid_documents(self) -> np.ndarray:
+        return self.main.held_documents
+
+    @property
     def samples(self) -> Samples:
-        """Of the first stream; all read the same documents."""
+        """Of the first stream; all read the same documents, unless text stands beside triples."""
         return next(iter(self.streams.values()))
+
+    def read_by(self, stream: DataStream) -> Part:
+        """The documents of a stream."""
+        return self.main if self.beside is None or stream.arrangement.triples else self.beside
 
     def source(self, recipe: Recipe, seed: int) -> MixtureSource:
         """The batches of a run."""
@@ -85,16 +115,24 @@ class Material:
         """(vocabulary, width) token embeddings from co-occurrence counts of the training text."""
         return token_vectors(self.store, self.samples.documents, len(self.tokenizer.vocabulary), width, seed)
 
+    def entity_names(self) -> tuple[list[list[int]], list[int]]:
+        """The tokens of the name of each entity of the graph, and in how many training triples it occurs."""
+        assert self.store.triples is not None
+        triples = np.asarray(self.store.triples[self.main.documents])
+        names, _ = names_of_terms(self.store)
+        counts = np.bincount(triples[:, [HEAD, TAIL]].ravel(), minlength=len(names))
+        return [self.store.tokens[begin:end].tolist() for begin, end in names.tolist()], counts.tolist()
+
     def valid_batches(self, recipe: Recipe, seed: int) -> dict[str, list[Batch]]:
         """Held-out batches by stream, always with the same masks at the paper's rate, so that losses are comparable.
 
         Rows have the length of the stream's first stage to the end of the run: one curve, whatever the stages.
         Streams that differ in training only, such as those of ERNIE's stages, share one set.
         """
-        if not len(self.valid_documents):
-            return {}
         sets: dict[tuple[Any, ...], DataStream] = {}
         for stream in recipe.streams:
+            if not len(self.read_by(stream).held_documents):
+                continue
             steps = tuple(step.for_validation() for step in stream.steps)
             sets.setdefault((steps, stream.heads, recipe.first_stage(stream).length), stream.with_steps(steps))
         return {stream.name: self.held_out(stream, length, seed) for (_, _, length), stream in sets.items()}
@@ -102,8 +140,9 @@ class Material:
     def held_out(self, stream: DataStream, length: int, seed: int) -> list[Batch]:
         """Batches of held-out rows of a stream."""
         vocabulary = self.tokenizer.vocabulary
-        corruption = prepared(stream.steps, self.store, self.samples.documents, len(vocabulary), seed)
-        samples = Samples(self.valid_store, self.valid_documents, corruption, vocabulary, seed=seed)
+        part = self.read_by(stream)
+        corruption = prepared(stream.steps, part.store, part.documents, len(vocabulary), seed)
+        samples = Samples(part.held_store, part.held_documents, corruption, vocabulary, seed=seed)
         at_once = VALID_STREAMS if samples.continues else VALID_ROWS
         plan, order = samples.plan(0, length, at_once)
         each = length if plan.lengths is None else max(1, plan.tokens() // len(plan))
@@ -131,6 +170,7 @@ def prepare(
     segmenter = segmenter_of(recipe.corruption)
     if segmenter is not None:
         segmenter.check()
+    texts: list[str] = []  # beside triples
     reading: dict[str, Any] = {"layout": machine.layout, "column": machine.column, "header": machine.header}
     if recipe.architecture.image_pixels is None and (machine.image_column or machine.image_folder):
         raise SettingError(
@@ -143,9 +183,13 @@ def prepare(
         )  # fmt: skip
     elif reads_pairs(recipe):
         opened = open_pairs(paths, valid=valid, **reading)
+    elif reads_triples(recipe):
+        graphs, texts = opened_triples(paths, machine, valid)
+        opened = list(graphs)
     else:
         opened = open_corpora(paths, valid=valid, without=without, **reading)
     corpora = opened[: len(opened) - bool(valid)] or [embedded(screen)]
+    beside = open_corpora(texts, **reading) if texts else []
     if machine.weights and len(machine.weights) != len(corpora):
         raise SettingError(
             tr(
@@ -155,13 +199,15 @@ def prepare(
             )
         )
     held_out = opened[-1:] if valid else []
-    notes = tuple(note for corpus in [*corpora, *held_out] for note in corpus.notes)
+    notes = tuple(note for corpus in [*corpora, *held_out, *beside] for note in corpus.notes)
     for note in notes:
         screen.say(note)
     arrangements = [stream.arrangement for stream in recipe.streams]
     needed = tuple(dict.fromkeys(role for one in arrangements for role in one.needs))
     ready = (
-        load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else trained_tokenizer(recipe, corpora, screen)
+        load_tokenizer(find_tokenizer(tokenizer), needed)
+        if tokenizer
+        else trained_tokenizer(recipe, [*corpora, *beside], screen)
     )
     if lacking := ready.vocabulary.lacks(needed):
         raise SettingError(
@@ -174,38 +220,73 @@ def prepare(
                 missing=comma().join(lacking),
             )
         )
-    store = tokens_of(corpora, ready, segmenter, settings, screen)
-    if valid:
-        held = tokens_of(held_out, ready, segmenter, settings, screen)
-        train_documents, valid_documents = (
-            np.arange(len(store.documents) - 1),
-            np.arange(len(held.documents) - 1),
-        )
-    else:
-        held, parts = store, split(store, seed=seed, share=machine.valid_share)
-        train_documents, valid_documents = parts.train, parts.valid
-    for arrangement in arrangements:
-        arrangement.check(store, train_documents, first_place(corpora[0]))
+    making = Making(ready, segmenter, settings, seed, screen)
+    main = making.triples(corpora, held_out) if reads_triples(recipe) else making.part(corpora, held_out)
+    other = making.part(beside, []) if beside else None
+    read = {stream.name: main if other is None or stream.arrangement.triples else other for stream in recipe.streams}
+    for stream in recipe.streams:
+        part = read[stream.name]
+        place = first_place((corpora if part is main else beside)[0])
+        stream.arrangement.check(part.store, part.documents, place)
     places = list(dict.fromkeys(stream.reads_from for stream in recipe.streams))
     streams = {
         stream.name: Samples(
-            store, train_documents, prepared(stream.steps, store, train_documents, len(ready.vocabulary), seed),
-            ready.vocabulary, seed=seed_of(seed, places.index(stream.reads_from)), weights=machine.weights,
+            part.store, part.documents,
+            prepared(stream.steps, part.store, part.documents, len(ready.vocabulary), seed),
+            ready.vocabulary, seed=seed_of(seed, places.index(stream.reads_from)),
+            weights=machine.weights if part is main else (),
         )
-        for stream in recipe.streams
+        for stream in recipe.streams for part in [read[stream.name]]
     }  # fmt: skip
     for samples in streams.values():
         samples.check(recipe.max_length)
     return Material(
         tokenizer=ready,
-        store=store,
-        valid_store=held,
+        main=main,
+        beside=other,
         streams=streams,
-        valid_documents=valid_documents,
-        key=store_key(corpora, ready, segmenter),
+        graph=next((corpus.graph for corpus in corpora if isinstance(corpus, GraphCorpus)), None),
+        key=store_key([*corpora, *beside], ready, segmenter),
         notes=notes,
         names=tuple(corpus.name for corpus in corpora),
     )
+
+
+@dataclass(frozen=True)
+class Making:
+    """Corpora as tokens, some of their documents held out."""
+
+    tokenizer: Tokenizer
+    segmenter: ToolSegmenter | None
+    settings: Settings
+    seed: int
+    screen: Screen
+
+    def part(self, corpora: Sequence[Corpus], held_out: Sequence[Corpus]) -> Part:
+        """With a corpus of held-out text, or with a share of the documents held out."""
+        store = self.tokens(corpora)
+        if held_out:
+            held = self.tokens(held_out)
+            every, others = (np.arange(len(one.documents) - 1) for one in (store, held))
+            return Part(store=store, documents=every, held_store=held, held_documents=others)
+        return self.split(store)
+
+    def triples(self, corpora: Sequence[Corpus], held_out: Sequence[Corpus]) -> Part:
+        """The same in one store: a held-out triple is true, and its entities are those of the others."""
+        store = self.tokens([*corpora, *held_out])
+        if not held_out:
+            return self.split(store)
+        held = np.asarray(store.sources) == len(corpora)
+        return Part(
+            store=store, documents=np.flatnonzero(~held), held_store=store, held_documents=np.flatnonzero(held)
+        )  # fmt: skip
+
+    def split(self, store: TokenStore) -> Part:
+        parts = split(store, seed=self.seed, share=self.settings.run.valid_share)
+        return Part(store=store, documents=parts.train, held_store=store, held_documents=parts.valid)
+
+    def tokens(self, corpora: Sequence[Corpus]) -> TokenStore:
+        return tokens_of(corpora, self.tokenizer, self.segmenter, self.settings, self.screen)
 
 
 def reads_pairs(recipe: Recipe) -> bool:

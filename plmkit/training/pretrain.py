@@ -62,6 +62,8 @@ def carry_out(job: Job, network: Network) -> PretrainRecord:
         job.folder.write(record)  # first: a folder with run.json is ours to continue
         sweep(request.out)
         job.material.tokenizer.save(request.out)
+        if job.material.graph is not None:
+            job.material.graph.save(request.out)
         job.folder.seal()
     if not (state.step or request.start):
         statistics = Counting(material=job.material, seed=request.seed, screen=job.screen)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from plmkit.data.graph import GRAPH_FILES
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.language import comma, tr
 from plmkit.storage.files import (
@@ -85,7 +86,9 @@ class RunFolder:
 
     def seal(self) -> None:
         """Write the manifest of the run's files; with its logs, once they are complete."""
-        seal(self.path, [RUN_FILE, WEIGHTS, NGRAMS, *TOKENIZER_FILES, *(LOGS if self.is_finished else ())])
+        seal(
+            self.path, [RUN_FILE, WEIGHTS, NGRAMS, *GRAPH_FILES, *TOKENIZER_FILES, *(LOGS if self.is_finished else ())]
+        )
 
     def save_weights(self, weights: dict[str, Tensor]) -> str:
         """Write the final weights atomically; returns their checksum."""

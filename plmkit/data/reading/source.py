@@ -23,6 +23,7 @@ class Document:
     lines: tuple[int, ...]  # of each paragraph, 1-based; the row in a Parquet file
     pair: bool = False  # its paragraphs are a source and a target, each a text of its own
     image: Path | None = None  # its paragraphs are captions of this image, each a text of its own
+    triple: tuple[int, int, int] | None = None  # numbers of head, relation and tail, whose names its paragraphs are
 
     @property
     def line(self) -> int:
