@@ -123,7 +123,8 @@ def pretrain(
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
         tokenizer=tokenizer, valid=valid, column=text, pair=(source, target),
-        images=(image, None if images is None else str(images)), names=names or (), header=not no_header, seed=seed, extend=extend,
+        images=(image, None if images is None else str(images)), names=names or (), header=not no_header,
+        seed=seed, extend=extend,
     )  # fmt: skip
     record = train(request, screen(quiet))
     if not record.is_finished:

@@ -88,6 +88,11 @@ class Arrangement(Step, ABC, Generic[AnyPlan]):
         """Number of segment ids in its rows with these settings."""
         return self.segments
 
+    @property
+    def asks_heads(self) -> bool:
+        """Whether the head of a triple is to be predicted, and not only its tail."""
+        return False
+
     def in_one_segment(self) -> Self:
         """The same for a network with one segment, if it can do with one."""
         return self

@@ -3,19 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 
 from plmkit.data.reading.cells import folded, listed, short
-from plmkit.errors import CheckpointError, InputError, nearest
+from plmkit.errors import InputError, nearest
 from plmkit.language import tr
-from plmkit.storage.files import new_file, read_json, write_json
-from plmkit.storage.tensors import load_tensors, save_tensors
-
-GRAPH, TRIPLES = GRAPH_FILES = ("graph.json", "triples.safetensors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +58,7 @@ class Graph:
     entities: Terms
     relations: Terms
     triples: np.ndarray  # (N, 3) int64 numbers of head, relation and tail
+    asks_heads: bool = True  # a model was trained to predict heads, and not only tails
 
     def same_terms(self, other: "Graph | None") -> bool:
         """Whether another graph has the same entities and relations, with the same numbers."""
@@ -78,36 +72,6 @@ class Graph:
             for head, relation, tail in rows
         ]  # fmt: skip
         return np.array(found, dtype=np.int64).reshape(-1, 3)
-
-    def save(self, folder: Path) -> None:
-        write_json(
-            folder / GRAPH,
-            {
-                kind: [[own, name] for own, name in zip(terms.ids, terms.names, strict=True)]
-                for kind, terms in (("entities", self.entities), ("relations", self.relations))
-            },
-        )
-        with new_file(folder / TRIPLES) as partial:
-            save_tensors(partial, {"triples": torch.from_numpy(self.triples.astype(np.int32))})
-
-
-def load_graph(folder: Path) -> Graph | None:
-    """The graph that a run was trained on; None if it was trained on none."""
-    if not (folder / GRAPH).is_file():
-        return None
-    data, triples = read_json(folder / GRAPH), load_tensors(folder / TRIPLES).get("triples")
-    try:
-        entities, relations = terms_of(data["entities"]), terms_of(data["relations"])
-        assert triples is not None
-        return Graph(entities=entities, relations=relations, triples=triples.numpy().astype(np.int64).reshape(-1, 3))
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
-        raise CheckpointError(
-            tr("{folder} is damaged ({error}). Copy the folder again.", folder=folder / GRAPH, error=error)
-        ) from error
-
-
-def terms_of(pairs: Any) -> Terms:
-    return Terms(ids=tuple(str(own) for own, _ in pairs), names=tuple(str(name) for _, name in pairs))
 
 
 def keys_of(triples: np.ndarray, entities: int, relations: int) -> np.ndarray:

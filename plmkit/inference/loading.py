@@ -12,7 +12,7 @@ from plmkit.architectures.contract import Architecture
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import OBJECTIVES
 from plmkit.config.older_versions import current_weights
-from plmkit.data.graph import Graph, load_graph
+from plmkit.data.graph import Graph
 from plmkit.data.reading.columns import Say
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError, LoadWarning, SettingError, not_there
@@ -29,6 +29,7 @@ from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safete
 from plmkit.language import sentences, tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Tuning
+from plmkit.storage.graphs import load_graph
 from plmkit.storage.tensors import WEIGHTS
 from plmkit.tasks.contract import Task
 from plmkit.tasks.ngrams import load_ngrams

@@ -245,11 +245,18 @@ def prepare(
         main=main,
         beside=other,
         streams=streams,
-        graph=next((corpus.graph for corpus in corpora if isinstance(corpus, GraphCorpus)), None),
+        graph=graph_of(corpora, recipe),
         key=store_key([*corpora, *beside], ready, segmenter),
         notes=notes,
         names=tuple(corpus.name for corpus in corpora),
     )
+
+
+def graph_of(corpora: Sequence[Corpus], recipe: Recipe) -> Graph | None:
+    """The graph of triples, and whether the recipe predicts their heads."""
+    found = next((corpus.graph for corpus in corpora if isinstance(corpus, GraphCorpus)), None)
+    asks_heads = any(stream.arrangement.asks_heads for stream in recipe.streams)
+    return found and replace(found, asks_heads=asks_heads)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def predicts_next(recipe: Recipe) -> bool:
 
 
 def predicts_next_in(stream: DataStream) -> bool:
-    return "targets" in stream.arrangement.writes and not stream.maskings
+    return "targets" in stream.arrangement.writes and not (stream.maskings or stream.arrangement.triples)
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
@@ -60,7 +60,7 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int
         ]
     masked = rows.targets != IGNORE
     whole = np.where(masked, rows.targets, rows.tokens)
-    level = stream.maskings[0].levels_used[-1]
+    level = stream.maskings[0].levels_used[-1] if stream.maskings else "character"
     if level == "character":
         starts = np.ones_like(masked)
     else:

@@ -18,6 +18,7 @@ from plmkit.network import Network
 from plmkit.objectives.triples import EntityPrediction, RelationPrediction
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
+from plmkit.preparation.triples import reads_triples, without_text
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
@@ -121,7 +122,17 @@ def documents_reported(found: Diagnosis) -> str:
 
 def report(found: Diagnosis, recipe: Recipe, screen: Screen) -> None:
     """What `plm doctor` reports, in short."""
-    if recipe.architecture.translates:
+    if reads_triples(recipe):
+        screen.say(
+            tr(
+                "Triples: {triples:,} to train on, {held_out:,} held out.",
+                triples=found.documents - found.held_out,
+                held_out=found.held_out,
+            )
+        )
+        if recipe.adopts and all(stream.arrangement.triples for stream in recipe.streams):
+            screen.say(without_text(recipe))
+    elif recipe.architecture.translates:
         screen.say(
             tr(
                 "Pairs: {pairs:,} to train on, {held_out:,} held out; {tokens:,} tokens.",
@@ -132,7 +143,7 @@ def report(found: Diagnosis, recipe: Recipe, screen: Screen) -> None:
         )
     else:
         screen.say(documents_reported(found))
-    for warning in found.warnings:
+    for warning in () if reads_triples(recipe) else found.warnings:  # they are about running text
         screen.say(f"! {warning}")
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from torch import Tensor
 
-from plmkit.data.graph import GRAPH_FILES
 from plmkit.errors import CheckpointError, FolderError, InputError
 from plmkit.language import comma, tr
 from plmkit.storage.files import (
@@ -20,6 +19,7 @@ from plmkit.storage.files import (
     unfinished,
     write_json,
 )
+from plmkit.storage.graphs import GRAPH_FILES
 from plmkit.storage.manifest import LOGS, check, seal, unseal
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.tokenizers.files import TOKENIZER_FILES

@@ -91,6 +91,10 @@ class MissingEntity(TripleRows):
     both: bool = True  # predict heads too, in rows of their own
     writes: ClassVar[frozenset[str]] = frozenset({"entities"})
 
+    @property
+    def asks_heads(self) -> bool:
+        return self.both
+
     def rows(self, store: TokenStore, documents: np.ndarray, rng: np.random.Generator) -> TriplePlan:
         assert store.triples is not None
         places = [TAIL, HEAD] if self.both else [TAIL]
