@@ -51,7 +51,7 @@ class Request:
                     hint=nearest(self.to, TARGETS),
                 )
             )
-        if not 0 <= self.margin:
+        if not self.margin >= 0:
             raise SettingError(tr("--margin must be 0 or more; found {margin}.", margin=self.margin))
         if not (0 <= self.heads < 1 and 0 <= self.units < 1):
             raise SettingError(tr("--heads and --units are shares, from 0 to below 1."))
