@@ -73,6 +73,11 @@ class Architecture(ABC):
         return None
 
     @property
+    def task_count(self) -> int | None:
+        """Number of task embeddings; None: it does not know which pretraining task a row is for."""
+        return None
+
+    @property
     def memory_length(self) -> int | None:
         """Tokens that its recurrent memory holds; None: it has no memory of fixed length."""
         return None
@@ -190,6 +195,7 @@ class Model(nn.Module, ABC):
     """A network that turns a batch into states."""
 
     settings: Any  # the architecture that built it
+    has_layers: ClassVar[bool] = True  # its layers can be looked into; those of a compressed one cannot
 
     @abstractmethod
     def forward(self, batch: Batch) -> States: ...
