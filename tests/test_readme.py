@@ -112,6 +112,10 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     paragraphs = [{"context": line, "qas": [one]} for line, one in zip(text, asked, strict=False)]
     (tmp_path / "questions.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
+    quiz = [
+        {"question": line, "choices": rng.sample(text, 3), "label": number % 3} for number, line in enumerate(text[:12])
+    ]
+    (tmp_path / "quiz.jsonl").write_text("\n".join(map(json.dumps, quiz)) + "\n", encoding="utf-8")
     (tmp_path / "tasks.toml").write_text(blocks("README.md", "toml")[0], encoding="utf-8")
     (tmp_path / "new.txt").write_text("\n".join(text[:5]) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
