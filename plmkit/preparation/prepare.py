@@ -249,7 +249,8 @@ def left_out(recipe: Recipe, store: TokenStore, documents: np.ndarray) -> dict[s
     found = {}
     for stream in recipe.streams:
         own = documents_of(stream.arrangement, store, documents)
-        if (reason := stream.arrangement.lacks(store, own)) is not None:
+        reasons = (step.lacks(store, own) for step in stream.steps)
+        if reason := next(filter(None, reasons), None):
             found[stream.name] = reason
     return found if len(found) < len(recipe.streams) else {}
 
