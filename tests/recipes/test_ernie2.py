@@ -21,7 +21,7 @@ TINY = find("ernie2-tiny")
 SMALL = (
     "architecture.layers=1", "architecture.width=16", "architecture.heads=2", "architecture.inner=16",
     "architecture.max_length=32", "tokenizer.size=300", "schedule.batch=4", "run.threads=1", "run.log_steps=1",
-    "initialisation.cooccurrence_embeddings=false", "run.valid_share=0.1",
+    "initialisation.cooccurrence_embeddings=false", "run.valid_share=0.1", "streams.document.frequent=1",
 )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def write_text(path: Path, *, capitals: bool) -> Path:
     things, does = "cat dog house river king garden moon sea boat tree".split(), "sees likes meets finds".split()
     line = lambda: f"The {rng.choice(things)} {rng.choice(does)} the {rng.choice(things)}."  # noqa: E731
     because = lambda: f"The {rng.choice(things)} left because the {rng.choice(things)} came back."  # noqa: E731
-    text = "\n\n".join("\n".join(rng.choice((line, line, because))() for _ in range(7)) for _ in range(60))
+    text = "\n\n".join("\n".join(rng.choice((line, line, because))() for _ in range(20)) for _ in range(30))
     path.write_text(text if capitals else text.lower(), encoding="utf-8")
     return path
 
