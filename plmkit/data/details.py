@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 from typing import BinaryIO
 from unicodedata import category
 
@@ -74,18 +73,17 @@ def find_repeats(tokens: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def find_connectives(
-    tokenizer: Tokenizer, sentences: Sequence[str], lengths: np.ndarray, ends: Sequence[int], plain: Sequence[bool]
+    tokenizer: Tokenizer, sentences: Sequence[str], lengths: np.ndarray, documents: Sequence[tuple[int, int]]
 ) -> np.ndarray:
     """(C, 6) for each connective the tokens of the two texts, from and to, its relation, and its own number.
 
-    `ends` are the sentences of the documents, of which only the plain ones are searched.
+    `documents` are those to search: their first sentences, and the ones after their last.
     """
     found: list[Connected] = []
-    for (first, last), is_plain in zip(pairwise(ends), plain, strict=True):
-        if is_plain:
-            found += [one.shifted(first) for one in connected(sentences[first:last])]
+    for first, last in documents:
+        found += [one.shifted(first) for one in connected(sentences[first:last])]
     if not found:
-        return np.zeros((0, 6), dtype=np.int64)
+        return np.zeros((0, len(PLACES)), dtype=np.int64)
     used = sorted({side[0] for one in found for side in (one.first, one.second)})
     offsets = np.split(tokenizer.offsets_many([sentences[number] for number in used]), np.cumsum(lengths[used])[:-1])
     of_sentence = dict(zip(used, offsets, strict=True))

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from plmkit.tokenizers.tokenizer import Tokenizer
 
 FORMAT = 4  # increase when the files or how they are made change
 DETAILS = {"capitals": 1, "repeats": 1, "connectives": 1}  # stored only if needed; increase when one changes
-CAPITALS, REPEATS, CONNECTIVES = "capitals.bin", "repeats.bin", "connectives.npy"
+CAPITALS, REPEATS, CONNECTIVES, RELEVANCE = "capitals.bin", "repeats.bin", "connectives.npy", "relevance.npy"
 BLOCK_CHARACTERS = 500_000  # or bytes of images, per block of a worker; only a few blocks are in memory at once
 SMALL_BYTES = 4_000_000  # below this, starting workers costs more than they save
 
@@ -116,6 +117,7 @@ class Portion:
     survey: Survey
     units: np.ndarray | None = None
     images: np.ndarray | None = None  # of the documents with tokens
+    relevance: np.ndarray | None = None
     capitals: np.ndarray | None = None  # (T,) bool
     repeats: np.ndarray | None = None
     connectives: np.ndarray | None = None  # counted from the beginning of the portion
@@ -175,8 +177,9 @@ def load_store(folder: Path) -> TokenStore:
         details["capitals"] = np.memmap(folder / CAPITALS, dtype=np.uint8, mode="r")
     if (folder / REPEATS).is_file():
         details["repeats"] = np.memmap(folder / REPEATS, dtype=np.uint16, mode="r").reshape(-1, 2)
-    if (folder / CONNECTIVES).is_file():
-        details["connectives"] = np.load(folder / CONNECTIVES, mmap_mode="r", allow_pickle=False)
+    for name, file in (("connectives", CONNECTIVES), ("relevance", RELEVANCE)):
+        if (folder / file).is_file():
+            details[name] = np.load(folder / file, mmap_mode="r", allow_pickle=False)
     return TokenStore(
         tokens=tokens, units=units, images=images, **details, survey=Survey.from_json(about["survey"]), **parts
     )
@@ -241,6 +244,7 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
     dtype = np.dtype(np.uint16 if len(maker.tokenizer.vocabulary) <= 2**16 else np.uint32)
     sentence_lengths, lines, document_sentences, sources = [], [], [], []
     survey = Survey()
+    relevance: list[np.ndarray] = []
     connectives, done = [np.zeros((0, 6), dtype=np.int64)], 0
     needs = maker.details.__contains__
     with new_folder(folder) as partial:
@@ -266,6 +270,10 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
                     done += len(portion.tokens)
                     sentence_lengths.append(portion.sentence_lengths.astype(np.int32))
                     lines.append(portion.lines)
+                    sentences = len(portion.sentence_lengths)
+                    relevance.append(
+                        np.full(sentences, NO_TITLE, dtype=np.int8) if portion.relevance is None else portion.relevance
+                    )
                     kept = portion.document_sentences[portion.document_sentences > 0]
                     document_sentences.append(kept.astype(np.int32))
                     sources.append(np.full(len(kept), number, dtype=np.int16))
@@ -281,6 +289,8 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
         np.save(partial / "documents.npy", borders(document_sentences))
         np.save(partial / "lines.npy", np.concatenate(lines))
         np.save(partial / "sources.npy", np.concatenate(sources))
+        if any((part != NO_TITLE).any() for part in relevance):
+            np.save(partial / RELEVANCE, np.concatenate(relevance))
         if needs("connectives"):
             np.save(partial / CONNECTIVES, np.concatenate(connectives))
         about = {"dtype": dtype.name, "survey": asdict(survey.closed())}
@@ -343,7 +353,7 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     for document in block:
         for paragraph in document.paragraphs:
             is_first = len(sentences) == ends[-1]
-            if document.pair or document.image:  # each side or caption is a text of its own, and stays whole
+            if not document.is_split:  # each paragraph is a text of its own, and stays whole
                 sentences.append(paragraph)
             else:
                 sentences.extend(maker.tokenizer.with_spaces(split_sentences(paragraph), first=is_first))
@@ -354,7 +364,7 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     filled = np.concatenate([[0], np.cumsum(lengths > 0)])
     document_sentences = np.diff(filled[ends])
     needs = maker.details.__contains__
-    plain = [not (document.pair or document.image) for document in block]
+    searched = [bounds for document, bounds in zip(block, pairwise(ends), strict=True) if document.is_split]
     return Portion(
         tokens=tokens,
         sentence_lengths=lengths[lengths > 0],
@@ -363,9 +373,21 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
         survey=survey_of(block, tokens, int((lengths > 0).sum()), maker.tokenizer.vocabulary.unknown),
         units=maker.units(sentences, lengths),
         images=maker.images([document for document, kept in zip(block, document_sentences, strict=True) if kept]),
+        relevance=relevance_of(block, ends)[lengths > 0] if any(document.relevance for document in block) else None,
         capitals=find_capitals(maker.tokenizer, sentences, lengths) if needs("capitals") else None,
-        repeats=find_repeats(tokens, np.diff(np.append(0, np.cumsum(lengths))[ends])) if needs("repeats") else None,
-        connectives=find_connectives(maker.tokenizer, sentences, lengths, ends, plain)
-        if needs("connectives")
-        else None,
+        repeats=find_repeats(tokens, sizes_of(lengths, ends)) if needs("repeats") else None,
+        connectives=find_connectives(maker.tokenizer, sentences, lengths, searched) if needs("connectives") else None,
     )
+
+
+def relevance_of(block: list[Document], ends: list[int]) -> np.ndarray:
+    """(S,) how each title met its query; NO_TITLE for other sentences."""
+    found = np.full(ends[-1], NO_TITLE, dtype=np.int8)
+    for document, end in zip(block, ends[1:], strict=True):
+        found[end - len(document.relevance) : end] = document.relevance
+    return found
+
+
+def sizes_of(lengths: np.ndarray, ends: list[int]) -> np.ndarray:
+    """(D,) the tokens of the documents that end with these sentences."""
+    return np.diff(np.append(0, np.cumsum(lengths))[ends])

@@ -15,14 +15,15 @@ from plmkit.config.pretraining_tasks import stages_without
 from plmkit.corruption.contract import Arrangement
 from plmkit.data.batch import Batch
 from plmkit.data.caption_corpus import open_captions
-from plmkit.data.corpus import Corpus, open_corpora, open_corpus
+from plmkit.data.corpus import Corpus, check_apart, open_corpora, open_corpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.pair_corpus import open_pairs
+from plmkit.data.query_corpus import has_queries, open_queries
 from plmkit.data.reading.cells import where
 from plmkit.data.samples import Samples, Split, split
 from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
 from plmkit.demo.docstrings import docstring_corpus
-from plmkit.errors import SettingError
+from plmkit.errors import InputError, SettingError
 from plmkit.fit import kind_of
 from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
@@ -157,6 +158,8 @@ def prepare(
         )  # fmt: skip
     elif reads_pairs(recipe):
         opened = open_pairs(paths, valid=valid, **reading)
+    elif reads_queries(recipe):
+        opened = open_with_queries(recipe, paths, valid, without, reading)
     else:
         opened = open_corpora(paths, valid=valid, without=without, **reading)
     corpora = opened[: len(opened) - bool(valid)] or [embedded(screen)]
@@ -257,6 +260,33 @@ def left_out(recipe: Recipe, store: TokenStore, documents: np.ndarray) -> dict[s
 
 def reads_pairs(recipe: Recipe) -> bool:
     return any(stream.arrangement.pairs for stream in recipe.streams)
+
+
+def reads_queries(recipe: Recipe) -> bool:
+    return any(stream.arrangement.queries for stream in recipe.streams)
+
+
+def open_with_queries(
+    recipe: Recipe, paths: Sequence[str], valid: str | None, without: Collection[Path], reading: Mapping[str, Any]
+) -> list[Corpus]:
+    """Texts, and tables of queries and titles, in the order given; the held-out one, which has either, is the last."""
+    given = [*paths, *([valid] if valid else [])]
+    tables = [path for path in given if has_queries(path, header=reading["header"])]
+    texts = [path for path in paths if path not in tables]
+    if paths and not texts and not all(stream.arrangement.queries for stream in recipe.streams):
+        raise InputError(
+            tr(
+                "{table} has queries and titles only; the other tasks of {name} need text. Give a corpus beside it.",
+                table=tables[0],
+                name=recipe.name,
+            )
+        )
+    held_out = None if valid in tables else valid
+    names = [*texts, *([held_out] if held_out else []), *tables]
+    found = [*open_corpora(texts, valid=held_out, without=without, **reading), *open_queries(tables)]
+    opened = dict(zip(names, found, strict=True))
+    check_apart([opened[path] for path in given], held_out=bool(valid))
+    return [opened[path] for path in given]
 
 
 def first_place(corpus: Corpus) -> str:
