@@ -66,9 +66,8 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         paragraph(set_cell_size(name, width + 1), value, "bold", "")
     for warning in found.warnings:
         paragraph("!", warning, "yellow", "yellow")
-    for number, (stage, (seen, whole), hidden) in enumerate(
-        zip(found.stages, found.preview, found.hidden, strict=True), start=1
-    ):
+    examples = zip(found.stages, found.preview, found.hidden, found.streams, found.labels, strict=True)
+    for number, (stage, (seen, whole), hidden, stream, labels) in enumerate(examples, start=1):
         print_wrapped(
             tr(
                 "\n[bold]example {number}[/]{stage}, input of the model",
@@ -77,8 +76,12 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
             )
         )
         print_wrapped(Text(seen))
-        print_wrapped(shown_below(recipe))
-        print_wrapped(highlighted(whole, hidden))
+        if labels:
+            print_wrapped(tr("[dim]what is predicted of it ({stream})[/]", stream=escape(stream)))
+            print_wrapped(Text(labels))
+        if not labels or seen != whole:
+            print_wrapped(shown_below(recipe))
+            print_wrapped(highlighted(whole, hidden))
 
 
 def shown_below(recipe: Recipe) -> str:

@@ -50,7 +50,7 @@ INNER = {
     "addition": "; moreover|; furthermore|; in addition",
     "example": ", for example|, for instance|; for example|; for instance",
     "restatement": ", in other words|, that is to say|; in other words|; that is to say",
-    "succession": ", and then|, after which|until|, then|; then",
+    "succession": ", and then|, after which|, then|; then",
     "precedence": "as soon as",
     "simultaneity": ", meanwhile|, and meanwhile|; meanwhile|; at the same time",
     "alternative": ", or else|, otherwise|; otherwise|; instead|或是|要么|要麼",
@@ -73,16 +73,18 @@ ANSWERING = (
     "then|yet|still|nevertheless|nonetheless|but also|but|"
     "所以|因此|因而|那么|那麼|那|就|便|则|則|才|但是|但|可是|然而|不过|不過|却|卻|也|还|還|仍然|仍|依然|而且|并且|並且|反而|甚至"
 )
-NOT_BEFORE = {
-    "但": "愿凡願",
-    "同时": "代期",
-    "同時": "代期",
-    "那": "些个时样里個時樣裡",
-    "就": "是业業",
-    "也": "许許",
-    "不过": "是",
-}
+NOT_BEFORE = {  # patterns of what follows them where they are no connectives: because of, 但愿
+    "because": "of", "instead": "of", "as a result": "of", "as a consequence": "of", "in case": "of", "but": "for",
+    "in addition": "to", "in contrast": "to|with", "by contrast": "to|with", "at the same time": "as",
+    "in the same way": "as|that", "yet": "another|to", "thus": "far", "so": "far|long|much|many",
+    "once": "again|more|a", "earlier": r"\w+", "later": r"\w+", "previously": r"\w+",
+    "但": "[愿凡願]", "不过": "[是]", "不過": "[是]", "同时": "[代期]", "同時": "[代期]", "最后": "[一的期]",
+    "最後": "[一的期]", "之后": "的", "之後": "的", "先前": "的", "另外": "[一两兩三几幾的]", "相反": "的",
+    "同样": "[的是]",
+    "同樣": "[的是]", "那": "[些个时样里個時樣裡]", "就": "[是业業]", "也": "[许許]",
+}  # fmt: skip
 FEWEST = 2  # words, or ideographs, of a text
+AFTER = "[,，、:：]?"
 CLAUSE = "，,；;："  # ends a Chinese clause
 
 
@@ -121,35 +123,40 @@ def is_chinese(connective: str) -> bool:
 
 def any_of(texts: Sequence[str]) -> str:
     """A pattern of these connectives, the longest first; English ones are whole words."""
-    found = []
-    for text in sorted(texts, key=len, reverse=True):
-        if is_chinese(text):
-            found.append(text + (f"(?![{NOT_BEFORE[text]}])" if text in NOT_BEFORE else ""))
-        else:
-            mark, words = text[: len(text) - len(bare(text))].strip(), bare(text)
-            # English without a mark of its own may have a comma before it
-            found.append((rf"{mark}\s+" if mark else "") + rf"\b{words.replace(' ', chr(92) + 's+')}\b")
-    return "|".join(found)
+    return "|".join(pattern_of(text) for text in sorted(texts, key=len, reverse=True))
+
+
+def pattern_of(text: str) -> str:
+    words = bare(text)
+    after = NOT_BEFORE.get(words)
+    if is_chinese(text):
+        return words + (f"(?!{after})" if after else "")
+    whole = r"\s+".join(words.split())
+    return rf"\b{whole}\b(?![-’'])" + (rf"(?!\s*(?:{after})\b)" if after else "")
 
 
 @cache
 def patterns() -> dict[str, re.Pattern[str]]:
     """How the connectives of each place are found in a sentence."""
-    opening, inner, fronted, answering = OPENING_OF, INNER_OF, FRONTED_OF, ANSWERING.split("|")
-    english = [text for text in inner if not is_chinese(text)]
-    chinese = [text for text in (*opening, *inner) if is_chinese(text)]
-    after = "[,，、:：]?"
+    opening, fronted, answering = OPENING_OF, FRONTED_OF, ANSWERING.split("|")
     return {
-        "opening": re.compile(rf"\s*[“\"]?(?P<word>{any_of(list(opening))}){after}", re.IGNORECASE),
-        "inner": re.compile(
-            rf"(?P<mark>[,;]?)\s+(?P<word>{any_of([text for text in english if bare(text) == text])}){after}"
-            rf"|(?P<marked>{any_of([text for text in english if bare(text) != text])}){after}"
-            rf"|[{CLAUSE}]\s*(?P<chinese>{any_of(chinese)}){after}",
-            re.IGNORECASE,
-        ),
-        "fronted": re.compile(rf"\s*[“\"]?(?P<word>{any_of(list(fronted))})", re.IGNORECASE),
-        "answering": re.compile(rf"\s*(?:{any_of(answering)}){after}", re.IGNORECASE),
+        "opening": re.compile(rf"\s*[“\"]?(?P<word>{any_of(list(opening))}){AFTER}"),
+        "fronted": re.compile(rf"\s*[“\"]?(?P<word>{any_of(list(fronted))})"),
+        "answering": re.compile(rf"\s*(?:{any_of(answering)}){AFTER}"),
         "comma": re.compile("[,，]"),
+    }
+
+
+@cache
+def inner_patterns() -> dict[str, re.Pattern[str]]:
+    """How those within a sentence are found, by the punctuation before them; fast, as each begins with a character."""
+    english = [text for text in INNER_OF if not is_chinese(text)]
+    chinese = [text for text in (*OPENING_OF, *INNER_OF) if is_chinese(text)]
+    of_mark = {mark: [bare(text) for text in english if text.startswith(mark)] for mark in (", ", "; ")}
+    return {
+        "": re.compile(rf"\s(?P<word>{any_of([text for text in english if bare(text) == text])}){AFTER}"),
+        **{mark: re.compile(rf"{mark.strip()}\s+(?P<word>{any_of(texts)}){AFTER}") for mark, texts in of_mark.items()},
+        "，": re.compile(rf"[{CLAUSE}]\s*(?P<word>{any_of(chinese)}){AFTER}"),
     }
 
 
@@ -158,7 +165,7 @@ def of_relation(relation: str) -> re.Pattern[str]:
     """Every connective that expresses it, wherever it stands."""
     texts = {bare(text) for text, its in inventory(OPENING, INNER, FRONTED).items() if its == relation}
     texts |= {text for text, its in FRONTED_OF.items() if its == relation}
-    return re.compile(any_of(sorted(texts)), re.IGNORECASE)
+    return re.compile(any_of(sorted(texts)))
 
 
 OPENING_OF, INNER_OF, FRONTED_OF = inventory(OPENING), inventory(INNER), inventory(FRONTED)
@@ -167,15 +174,22 @@ NUMBER = {text: number for number, text in enumerate(CONNECTIVES)}
 
 def connected(sentences: Sequence[str]) -> Iterator[Connected]:
     """What connectives connect in the sentences of a document: at most one of each sentence."""
+    sentences = [lowered(sentence) for sentence in sentences]
     for number, sentence in enumerate(sentences):
         found = in_fronted(sentence, number) or in_opening(sentences, number) or in_inner(sentence, number)
         if found and is_usable(found, sentences):
             yield found
 
 
+def lowered(text: str) -> str:
+    """In lower case; a text whose length would change by it (\u0130) is left as it is."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else text
+
+
 def as_written(match: re.Match[str], group: str = "word") -> str:
     """The connective as the inventory writes it."""
-    return " ".join(match[group].lower().split())
+    return " ".join(match[group].split())
 
 
 def in_fronted(sentence: str, number: int) -> Connected | None:
@@ -211,22 +225,18 @@ def in_opening(sentences: Sequence[str], number: int) -> Connected | None:
 
 def in_inner(sentence: str, number: int) -> Connected | None:
     """`They stayed because it rained.`: first they stayed, second it rained."""
-    match = patterns()["inner"].search(sentence)
-    if not match:
+    found = {mark: match for mark, one in inner_patterns().items() if (match := one.search(sentence))}
+    if not found:
         return None
-    group = "word" if match["word"] else "marked" if match["marked"] else "chinese"
-    text = as_written(match, group)
-    relation = INNER_OF.get(text) or INNER_OF.get(spaced(text)) or OPENING_OF[text]
+    mark, match = min(found.items(), key=lambda item: item[1].start("word"))
+    text = as_written(match)
+    relation = INNER_OF.get(f"{mark}{text}") or INNER_OF.get(text) or OPENING_OF[text]
     return Connected(
         relation=RELATIONS.index(relation),
-        connective=NUMBER[bare(text)],
-        first=(number, 0, match.start()),
+        connective=NUMBER[text],
+        first=(number, 0, len(sentence[: match.start()].rstrip(" ,;"))),
         second=(number, match.end(), len(sentence)),
     )
-
-
-def spaced(text: str) -> str:
-    return f"{text[0]} {text[1:].strip()}"
 
 
 def is_usable(found: Connected, sentences: Sequence[str]) -> bool:

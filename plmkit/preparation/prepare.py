@@ -56,6 +56,7 @@ class Material:
     valid_documents: np.ndarray
     key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
     notes: tuple[str, ...]
+    left_out: tuple[str, ...]  # what is not trained on this text, and why
     names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
 
     @property
@@ -201,9 +202,8 @@ def prepare(
     else:
         held, parts = store, split_by_kind(store, seed=seed, share=machine.valid_share)
         train_documents, valid_documents = parts.train, parts.valid
-    absent = left_out(recipe, store, train_documents)
-    for stream, reason in absent.items():
-        screen.say(tr("! The stream '{stream}' is left out: {reason}.", stream=stream, reason=reason))
+    absent, remarks = left_out(recipe, store, train_documents)
+    remarks += case_is_read(details, ready)
     for arrangement in (stream.arrangement for stream in recipe.streams if stream.name not in absent):
         arrangement.check(store, documents_of(arrangement, store, train_documents), first_place(corpora[0]))
     places = list(dict.fromkeys(stream.reads_from for stream in recipe.streams))
@@ -225,6 +225,7 @@ def prepare(
         valid_documents=valid_documents,
         key=store_key(corpora, ready, segmenter, details),
         notes=notes,
+        left_out=tuple(remarks),
         names=tuple(corpus.name for corpus in corpora),
     )
 
@@ -247,15 +248,42 @@ def split_by_kind(store: TokenStore, *, seed: int, share: float) -> Split:
     )
 
 
-def left_out(recipe: Recipe, store: TokenStore, documents: np.ndarray) -> dict[str, str]:
-    """The streams of several that find nothing in this text, and why; text that suits none of them is refused."""
-    found = {}
+def left_out(recipe: Recipe, store: TokenStore, documents: np.ndarray) -> tuple[frozenset[str], list[str]]:
+    """The streams of several that find nothing in this text, and remarks on what is left out.
+
+    A text that suits no stream is refused later.
+    """
+    absent, remarks = set(), []
     for stream in recipe.streams:
         own = documents_of(stream.arrangement, store, documents)
-        reasons = (step.lacks(store, own) for step in stream.steps)
-        if reason := next(filter(None, reasons), None):
-            found[stream.name] = reason
-    return found if len(found) < len(recipe.streams) else {}
+        lacking = {step: reason for step in stream.steps if (reason := step.lacks(store, own)) is not None}
+        lost = frozenset().union(*(step.writes for step in lacking))
+        heads = [one for one in recipe.objectives if stream.heads is None or one.name in stream.heads]
+        idle = [one.name for one in heads if one.reads & lost]
+        if stream.arrangement in lacking or len(idle) == len(heads):
+            absent.add(stream.name)
+            remarks += [
+                tr("The stream '{stream}' is left out: {reason}.", stream=stream.name, reason=reason)
+                for reason in lacking.values()
+            ]
+        elif idle:
+            remarks += [
+                tr("{objective} is left out: {reason}.", objective=comma().join(idle), reason=reason)
+                for reason in lacking.values()
+            ]
+    return (frozenset(absent), remarks) if len(absent) < len(recipe.streams) else (frozenset(), [])
+
+
+def case_is_read(details: Collection[str], tokenizer: Tokenizer) -> list[str]:
+    """A remark if the tokens show which letters are capital."""
+    if "capitals" not in details or tokenizer.lowercase:
+        return []
+    return [
+        tr(
+            "The tokenizer keeps capital letters, so that they are read rather than predicted. One that lower-cases: "
+            "--set tokenizer.lowercase=true."
+        )
+    ]
 
 
 def reads_pairs(recipe: Recipe) -> bool:
