@@ -111,9 +111,7 @@ def run(plm, paths: tuple[Path, ...], out: Path, steps: int, *assignments: str):
 
 def test_a_corpus_without_capitals_or_titles_trains_the_other_tasks_and_each_gets_its_steps(plm, tmp_path):
     ran = run(plm, (write_text(tmp_path / "text.txt", capitals=False),), tmp_path / "run", 60)
-    assert (
-        "The stream 'capitals' is left out: the text has no capital letter (Chinese has none)." in ran.out + ran.err
-    )
+    assert "The stream 'capitals' is left out: the text has no capital letter (Chinese has none)." in ran.out + ran.err
     assert "The stream 'relevance' is left out: no query–title table is given." in ran.out + ran.err
     left = [name for name in SEVEN if name not in ("capitals", "relevance")]
     assert counts(tmp_path / "run") == dict.fromkeys(left, 12)

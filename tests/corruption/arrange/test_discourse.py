@@ -182,7 +182,7 @@ def test_blocks_of_any_size_have_the_same_connectives_and_only_documents_that_ar
 def test_a_text_without_connectives_is_refused():
     store = store_of([5, 5], [5])
     object.__setattr__(store, "connectives", np.zeros((0, 6), dtype=np.int64))
-    assert DiscoursePairs().lacks(store, np.arange(2)) == "no sentence has a connective that is known"
+    assert DiscoursePairs().lacks(store, np.arange(2), 64) == "no sentence has a connective that is known"
     with pytest.raises(InputError, match="none of the 2 documents has one"):
         DiscoursePairs().check(store, np.arange(2), "a.txt, line 1")
 

@@ -86,4 +86,4 @@ def test_bad_settings_and_a_missing_table_are_refused(tmp_path):
     store = store_of(tmp_path, logged())
     with pytest.raises(InputError, match="Give one beside the text"):
         QueryTitles().check(store, np.array([], dtype=int), "a.txt, line 1")
-    assert QueryTitles().lacks(store, np.array([], dtype=int)) == "no query–title table is given"
+    assert QueryTitles().lacks(store, np.array([], dtype=int), 64) == "no query–title table is given"

@@ -86,8 +86,8 @@ def test_a_tokenizer_of_bytes_knows_letters_from_marks(tmp_path):
 
 
 def test_a_text_without_capital_letters_lacks_the_task(tmp_path):
-    assert Capitals().lacks(stored(tmp_path, "我的狗。\n"), np.array([0])) is not None
-    assert Capitals().lacks(stored(tmp_path, "我的 Cat。\n", name="other"), np.array([0])) is None
+    assert Capitals().lacks(stored(tmp_path, "我的狗。\n"), np.array([0]), 32) is not None
+    assert Capitals().lacks(stored(tmp_path, "我的 Cat。\n", name="other"), np.array([0]), 32) is None
 
 
 def test_blocks_of_any_size_have_the_same_details(tmp_path, monkeypatch):
@@ -134,6 +134,15 @@ def test_a_token_is_elsewhere_if_its_document_has_it_outside_the_row(tmp_path):
         "fab": ["-", 0, 1, 1, "-"],
         "def": ["-", "-", "-", "-", "-"],  # its document has no other segment
     }
+
+
+def test_documents_that_fit_into_a_row_lack_the_task(tmp_path):
+    store = stored(tmp_path, "a b c a d e f a b\n\nd e f\n")
+    assert TokenDocument().lacks(store, np.array([0, 1]), 9) is None
+    assert (
+        TokenDocument().lacks(store, np.array([0, 1]), 10).startswith("no document is longer than a row of 10 tokens")
+    )
+    assert TokenDocument().lacks(store, np.array([1]), 9) is not None
 
 
 def test_labels_of_random_documents_equal_a_search_by_hand():
