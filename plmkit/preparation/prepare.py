@@ -204,8 +204,11 @@ def prepare(
         train_documents, valid_documents = parts.train, parts.valid
     absent, remarks = left_out(recipe, store, train_documents)
     remarks += case_is_read(details, ready)
-    for arrangement in (stream.arrangement for stream in recipe.streams if stream.name not in absent):
+    none_left = len(absent) == len(recipe.streams)
+    for arrangement in (stream.arrangement for stream in recipe.streams if none_left or stream.name not in absent):
         arrangement.check(store, documents_of(arrangement, store, train_documents), first_place(corpora[0]))
+    if none_left:
+        raise InputError("\n".join([*remarks, tr("{name} has nothing to train. Give other text.", name=recipe.name)]))
     places = list(dict.fromkeys(stream.reads_from for stream in recipe.streams))
     streams = {
         stream.name: Samples(
@@ -249,14 +252,12 @@ def split_by_kind(store: TokenStore, *, seed: int, share: float) -> Split:
 
 
 def left_out(recipe: Recipe, store: TokenStore, documents: np.ndarray) -> tuple[frozenset[str], list[str]]:
-    """The streams of several that find nothing in this text, and remarks on what is left out.
-
-    A text that suits no stream is refused later.
-    """
+    """The streams that find nothing in this text, and remarks on what is left out."""
     absent, remarks = set(), []
     for stream in recipe.streams:
         own = documents_of(stream.arrangement, store, documents)
-        lacking = {step: reason for step in stream.steps if (reason := step.lacks(store, own)) is not None}
+        length = recipe.first_stage(stream).length
+        lacking = {step: reason for step in stream.steps if (reason := step.lacks(store, own, length)) is not None}
         lost = frozenset().union(*(step.writes for step in lacking))
         heads = [one for one in recipe.objectives if stream.heads is None or one.name in stream.heads]
         idle = [one.name for one in heads if one.reads & lost]
@@ -271,7 +272,7 @@ def left_out(recipe: Recipe, store: TokenStore, documents: np.ndarray) -> tuple[
                 tr("{objective} is left out: {reason}.", objective=comma().join(idle), reason=reason)
                 for reason in lacking.values()
             ]
-    return (frozenset(absent), remarks) if len(absent) < len(recipe.streams) else (frozenset(), [])
+    return frozenset(absent), remarks
 
 
 def case_is_read(details: Collection[str], tokenizer: Tokenizer) -> list[str]:
