@@ -33,10 +33,20 @@ def options(name: str) -> list[str]:
     return [part for setting, value in settings.items() for part in ("--set", f"{setting}={value}")]
 
 
-def losses(folder: Path) -> list[float]:
+def losses(folder: Path) -> list[dict[str, float]]:
     lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
-    return [sum(value for key, value in line.items() if key.startswith("train/") and key != "train/loss")
-            for line in lines if any(key.startswith("train/") for key in line)]  # fmt: skip
+    curves = [{key: value for key, value in line.items() if key.startswith("train/") and key != "train/loss"}
+              for line in lines]  # fmt: skip
+    return [line for line in curves if line]
+
+
+def falls(curve: list[dict[str, float]]) -> bool:
+    """Whether the losses of the first lines are lower in the last: of several tasks, those that run from the start."""
+    begin, end = curve[:2], curve[-2:]
+    names = set.intersection(*(set(line) for line in (*begin, *end)))
+    return bool(names) and np.mean([sum(line[name] for name in names) for line in end]) < np.mean(
+        [sum(line[name] for name in names) for line in begin]
+    )
 
 
 @pytest.mark.parametrize("name", SMALLEST)
@@ -49,7 +59,7 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, shapes, row
     ran = plm(*command, "--out", out)
     assert ran.code == 0, ran.err
     curve = losses(out)
-    assert np.mean(curve[-2:]) < np.mean(curve[:2]), curve  # it learns
+    assert falls(curve), curve  # it learns
 
     stop_at(50, plm, [*command, "--out", halved])  # it resumes after a stop, bit for bit
     ran = plm(*command, "--out", halved)

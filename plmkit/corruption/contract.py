@@ -51,8 +51,8 @@ class Step:
         """The step used on held-out text."""
         return self
 
-    def lacks(self, store: TokenStore, documents: np.ndarray) -> str | None:
-        """Why nothing can be learned by it from this text, if so: its task is then left out."""
+    def lacks(self, store: TokenStore, documents: np.ndarray, length: int) -> str | None:
+        """Why nothing can be learned by it from this text in rows of this length, if so: its task is then left out."""
         return None
 
     @property
