@@ -79,21 +79,12 @@ def open_triples(
     ]  # fmt: skip
     check_apart(corpora, held_out=bool(valid))
     unused = len(named) - sum(own in named for terms in (graph.entities, graph.relations) for own in terms.ids)
-    twice = sum(len(numbers) - 1 for numbers in graph.entities.by_name.values())
     notes = [*corpora[0].notes, tr(
         "A graph of {entities} and {relations}.",
         entities=several_entities(len(graph.entities)), relations=several(len(graph.relations), "relation"),
     )]  # fmt: skip
     if unused > 0:
         notes.append(tr("{count:,} names of --names belong to nothing in these triples.", count=unused))
-    if twice:
-        notes.append(
-            tr(
-                "! {count:,} of the entities have the name of another, from which the model cannot tell them when it "
-                "reads them.",
-                count=twice,
-            )
-        )
     return [replace(corpora[0], notes=tuple(notes)), *corpora[1:]]
 
 
