@@ -2,12 +2,23 @@
 
 from pathlib import Path
 
-COUNTRIES = (
-    ("china", "beijing", "chinese", "asia"), ("japan", "tokyo", "japanese", "asia"), ("nepal", "kathmandu", "nepali", "asia"),
-    ("france", "paris", "french", "europe"), ("spain", "madrid", "spanish", "europe"), ("italy", "rome", "italian", "europe"),
-    ("egypt", "cairo", "arabic", "africa"), ("kenya", "nairobi", "swahili", "africa"), ("ghana", "accra", "english", "africa"),
-    ("peru", "lima", "spanish", "america"), ("chile", "santiago", "spanish", "america"), ("canada", "ottawa", "english", "america"),
-)  # fmt: skip
+COUNTRIES = [
+    line.split()
+    for line in """
+china beijing chinese asia
+japan tokyo japanese asia
+nepal kathmandu nepali asia
+france paris french europe
+spain madrid spanish europe
+italy rome italian europe
+egypt cairo arabic africa
+kenya nairobi swahili africa
+ghana accra english africa
+peru lima spanish america
+chile santiago spanish america
+canada ottawa english america
+""".strip().splitlines()
+]
 HEADER = "head\trelation\ttail\n"
 
 

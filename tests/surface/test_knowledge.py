@@ -279,7 +279,8 @@ def test_it_starts_from_every_kind_of_encoder(recipe, graph_file, mixed_corpus, 
 
 def test_tails_alone_are_ranked_where_tails_alone_are_trained(graph_file, pretrained, plm, tmp_path):
     ran = plm("pretrain", "kg-stage", graph_file, "--from", pretrained, "--out", tmp_path / "out", "--steps", 2,
-              "--set", "corruption.missing_entity.both=false", "--set", "corruption.entity_cloze.both=false", *SMALL)  # fmt: skip
+              "--set", "corruption.missing_entity.both=false", "--set", "corruption.entity_cloze.both=false",
+              *SMALL)  # fmt: skip
     assert ran.code == 0, ran.err
     assert "No text is given beside the triples" in ran.err
     scores = plm("evaluate", tmp_path / "out", graph_file, "--json").json
@@ -287,8 +288,8 @@ def test_tails_alone_are_ranked_where_tails_alone_are_trained(graph_file, pretra
 
 
 def test_without_a_model_to_start_from_a_new_network_is_trained(graph_file, plm, tmp_path):
-    ran = plm("pretrain", "kg-stage", graph_file, "--out", tmp_path / "out", "--steps", 2, "--set", "architecture.layers=1",
-              "--set", "run.threads=1")  # fmt: skip
+    ran = plm("pretrain", "kg-stage", graph_file, "--out", tmp_path / "out", "--steps", 2,
+              "--set", "architecture.layers=1", "--set", "run.threads=1")  # fmt: skip
     assert ran.code == 0, ran.err
     assert load(tmp_path / "out", "cpu").architecture.layers == 1
 
