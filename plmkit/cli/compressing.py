@@ -58,7 +58,8 @@ def compress(
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show_compression
-    from plmkit.compression.compress import MarginError, Request, compress as make
+    from plmkit.compression.compress import MarginError, Request
+    from plmkit.compression.compress import compress as make
     from plmkit.training.threads import Threads
 
     request = Request(

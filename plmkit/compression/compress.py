@@ -5,14 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from plmkit.architectures.decoder import DecoderModel
 from plmkit.compression.comparing import TOLERANCE, gaps_of
+from plmkit.compression.decoder_graph import write_decoder
 from plmkit.compression.export import graph_of
 from plmkit.compression.folder import GRAPH, Compressed, Measured, stored_all, table_of, write_folder
-from plmkit.compression.measuring import COSINE, TEXT, Rows, Speed, closeness, rows_for, scores_of, size_of, speeds_of
+from plmkit.compression.measuring import LOSS, Rows, Speed, compared_scores, rows_for, size_of, speeds_of
 from plmkit.compression.onnx_extra import library
 from plmkit.compression.quantise import quantised
 from plmkit.data.reading.files import COMPRESSED
 from plmkit.errors import PlmError, SettingError, nearest
+from plmkit.inference.evaluation import can_evaluate_text
 from plmkit.inference.loading import Parts, model_of, read_parts, without_generator
 from plmkit.inference.model import Model
 from plmkit.interop.huggingface import check_new
@@ -51,7 +54,7 @@ class Request:
                     hint=nearest(self.to, TARGETS),
                 )
             )
-        if not 0 <= self.margin:
+        if not self.margin >= 0:
             raise SettingError(tr("--margin must be 0 or more; found {margin}.", margin=self.margin))
         if not (0 <= self.heads < 1 and 0 <= self.units < 1):
             raise SettingError(tr("--heads and --units are shares, from 0 to below 1."))
@@ -70,8 +73,9 @@ class Result:
 
     @property
     def losses(self) -> dict[str, float]:
-        """By how much each score fell."""
-        return {name: score - self.after.scores[name] for name, score in self.before.scores.items()}
+        """By how much each score became worse."""
+        falls = {name: score - self.after.scores[name] for name, score in self.before.scores.items()}
+        return {name: -fall if self.measures[name] == LOSS else fall for name, fall in falls.items()}
 
     @property
     def is_kept(self) -> bool:
@@ -155,10 +159,13 @@ def dev_files(model: Path) -> Mapping[str, str | None]:
 
 def check_scored(request: Request, model: Model, rows: Rows) -> None:
     """Weights with fewer bits, and fewer heads, change predictions: by how much must be known."""
-    if request.to != "onnx" and (missing := [name for name in model.tasks if name not in rows.tasks]):
+    missing = [name for name in model.tasks if name not in rows.tasks]
+    if can_evaluate_text(model) and rows.plain is None:
+        missing = [tr("plain text")]
+    if request.to != "onnx" and missing:
         raise SettingError(
             tr(
-                "--dev is missing: labelled rows of {names}, by which the loss of --to {to} is measured.",
+                "--dev is missing: rows of {names}, by which the loss of --to {to} is measured.",
                 names=comma().join(missing),
                 to=request.to,
             )
@@ -168,11 +175,12 @@ def check_scored(request: Request, model: Model, rows: Rows) -> None:
 def write_graph(draft: Path, request: Request, parts: Parts, before: Model, screen: Screen) -> None:
     """The folder of a graph, with 8 bits per weight where that is wanted."""
     screen.say(tr("Exporting {folder} to ONNX...", folder=request.model))
-    graph = graph_of(before.network.model, len(parts.vocabulary), str(request.model))
-    if request.to == "int8":
-        graph = quantised(graph)
-    draft.mkdir(exist_ok=True)
-    library("onnx").save(graph, str(draft / GRAPH))
+    model = before.network.model
+    if isinstance(model, DecoderModel) and can_evaluate_text(before):
+        write_decoder(draft, model, bits=8 if request.to == "int8" else 32)
+    else:
+        graph = graph_of(model, len(parts.vocabulary), str(request.model))
+        library("onnx").save(quantised(graph) if request.to == "int8" else graph, str(draft / GRAPH))
     heads = tuple(f"heads.{task.name}." for task in parts.tasks)
     record = Compressed(
         to=request.to, model=str(request.model), architecture=parts.architecture,
@@ -213,12 +221,7 @@ def compared(before: Model, after: Model, request: Request, screen: Screen) -> f
 
 def measured(request: Request, before: Model, after: Model, draft: Path, rows: Rows) -> Result:
     """Both models, in turns."""
-    if before.tasks:
-        found = [scores_of(model, rows) for model in (before, after)]
-        measures = {name: measure for name, (measure, _) in found[0].items()}
-        scores = [{name: score for name, (_, score) in one.items()} for one in found]
-    else:
-        scores, measures = [{TEXT: 1.0}, {TEXT: closeness(before, after, rows.texts)}], {TEXT: COSINE}
+    measures, scores = compared_scores(before, after, rows)
     speeds = speeds_of([before, after], rows)
     sizes = [size_of(before.folder), size_of(draft)]
     table = [line(*each) for each in zip(sizes, speeds, scores, strict=True)]

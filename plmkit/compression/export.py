@@ -41,8 +41,7 @@ def graph_of(model: Model, tokens: int, name: str) -> Any:
 
     A model that cannot be exported is refused; `name` is that of its folder.
     """
-    for needed in ("onnxscript", "onnx"):
-        library(needed)
+    library("onnxscript")
     if sum(weight.numel() * weight.element_size() for weight in model.parameters()) > MAX_BYTES:
         raise PlmError(tr("{folder} has more than 2 GB of weights, which an ONNX file cannot hold.", folder=name))
     rows, length = SHAPE
