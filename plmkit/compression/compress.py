@@ -12,6 +12,7 @@ from plmkit.compression.export import graph_of
 from plmkit.compression.folder import GRAPH, Compressed, Measured, stored_all, table_of, write_folder
 from plmkit.compression.measuring import LOSS, Rows, Speed, compared_scores, rows_for, size_of, speeds_of
 from plmkit.compression.onnx_extra import library
+from plmkit.compression.pruning import check_prunable, importance_of, kept_of, pruned
 from plmkit.compression.quantise import quantised
 from plmkit.data.reading.files import COMPRESSED
 from plmkit.errors import PlmError, SettingError, nearest
@@ -22,6 +23,8 @@ from plmkit.interop.huggingface import check_new
 from plmkit.language import comma, tr
 from plmkit.storage.files import new_folder, reported_os_errors, write_json
 from plmkit.storage.manifest import seal
+from plmkit.tasks.contract import Row
+from plmkit.tasks.ngrams import save_ngrams
 from plmkit.terminal.screen import Screen
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import FinetuneRecord
@@ -150,11 +153,14 @@ def check_able(parts: Parts) -> None:
 def dev_files(model: Path) -> Mapping[str, str | None]:
     """The dev files of a fine-tuning, by the name of the task."""
     record = RunFolder(model).record
-    if not isinstance(record, FinetuneRecord):
-        return {}
+    return run_files(record, "dev") if isinstance(record, FinetuneRecord) else {}
+
+
+def run_files(record: FinetuneRecord, part: str) -> Mapping[str, str | None]:
+    """The files of that part of a fine-tuning, by the name of the task."""
     if len(record.tasks) == 1:
-        return {str(record.tasks[0].get("name")): record.files.get("dev")}
-    return {name.removesuffix(".dev"): file for name, file in record.files.items() if name.endswith(".dev")}
+        return {str(record.tasks[0].get("name")): record.files.get(part)}
+    return {name.removesuffix(f".{part}"): file for name, file in record.files.items() if name.endswith(f".{part}")}
 
 
 def check_scored(request: Request, model: Model, rows: Rows) -> None:
@@ -240,5 +246,43 @@ def finish(draft: Path, result: Result) -> None:
     seal(draft)
 
 
+def write_pruned(draft: Path, request: Request, parts: Parts, before: Model, screen: Screen) -> None:
+    """A run folder like the one that is pruned, with fewer heads."""
+    check_prunable(parts)
+    run = RunFolder(request.model)
+    record = run.record
+    if not isinstance(record, FinetuneRecord):
+        raise PlmError(
+            tr(
+                "{folder} is not a run folder of plm finetune, which --to pruned takes.",
+                folder=request.model,
+            )
+        )
+    rows = judging_rows(request, before, record, screen)
+    screen.say(tr("Judging heads by {count:,} rows...", count=sum(map(len, rows.values()))))
+    made = pruned(parts, kept_of(importance_of(before, rows), request.heads, request.units))
+    folder = RunFolder(draft)
+    checksum = folder.save_weights(made.weights)
+    parts.tokenizer.save(draft, before.max_length)
+    save_ngrams(draft, {task.name: task.ngrams for task in parts.tasks if task.ngrams is not None})
+    folder.write(replace(record, architecture=made.architecture, checksum=checksum))
+
+
+def judging_rows(request: Request, before: Model, record: FinetuneRecord, screen: Screen) -> dict[str, list[Row]]:
+    """Labelled rows of each task: those it was trained on, or the given ones."""
+    given = () if request.train is None else (str(request.train),)
+    found = rows_for(before, given, run_files(record, "train"), screen.say)
+    if missing := [name for name in before.tasks if name not in found.tasks]:
+        raise SettingError(
+            tr(
+                "The rows that {folder} was trained on are not there any more: {names}. Name labelled rows by which "
+                "heads are judged: --train FILE.",
+                folder=request.model,
+                names=comma().join(missing),
+            )
+        )
+    return {name: rows for name, (_, rows) in found.tasks.items()}
+
+
 Write = Callable[[Path, Request, Parts, Model, Screen], None]
-WRITERS: dict[str, Write] = {"onnx": write_graph, "int8": write_graph}
+WRITERS: dict[str, Write] = {"onnx": write_graph, "int8": write_graph, "pruned": write_pruned}

@@ -24,6 +24,9 @@ PAGE = 4096  # bytes: at its multiples a file can be mapped into memory
 GELU = {"gelu": "none", "gelu_tanh": "tanh"}
 
 
+Places = dict[str, tuple[int, int]]  # the offset and the length of each weight in a file
+
+
 class Graph:
     """Nodes and constants, and the file of weights that several graphs share."""
 
@@ -107,10 +110,8 @@ class Graph:
         node.output[1], node.output[2] = f"keys.{layer}.new", f"values.{layer}.new"
         return self.product(mixed, f"{name}.output", module.output.weight, module.output.bias)
 
-    def save(
-        self, path: Path, inputs: Sequence[Any], outputs: Sequence[Any], places: dict[str, tuple[int, int]]
-    ) -> None:
-        """The graph without its weights, of which `places` has the offset and the length in their common file."""
+    def save(self, path: Path, inputs: Sequence[Any], outputs: Sequence[Any], places: Places) -> None:
+        """The graph without the weights that are in the common file."""
         onnx = library("onnx")
         constants = []
         for name, array in self.used.items():
@@ -149,10 +150,10 @@ def write_decoder(folder: Path, model: DecoderModel, *, bits: int) -> None:
 def step_graph(graph: Graph, model: DecoderModel) -> Graph:
     """(B, n) tokens and (n,) positions → (B, n, width) states."""
     tokens = graph.lookup("tokens.weight", model.embed.tokens.weight, "tokens")
-    hidden = graph.node(
-        "Add", tokens, graph.node("Gather", graph.weight("positions.weight", model.embed.positions.weight), "positions")
-    )
-    for layer, block in enumerate(model.blocks):
+    places = graph.node("Gather", graph.weight("positions.weight", model.embed.positions.weight), "positions")
+    hidden = graph.node("Add", tokens, places)
+    blocks: list[Any] = list(model.blocks)
+    for layer, block in enumerate(blocks):
         name, pre = f"block.{layer}", isinstance(block, PreNormBlock)
         for part, module, norm in (
             ("attention", block.attention, block.attention_norm),
@@ -205,9 +206,9 @@ def logits_values(width: int) -> tuple[list[Any], list[Any]]:
     )
 
 
-def write_weights(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, int]]:
+def write_weights(path: Path, arrays: dict[str, np.ndarray]) -> Places:
     """All arrays but small ones in one file; returns where each begins, and its bytes."""
-    places: dict[str, tuple[int, int]] = {}
+    places: Places = {}
     with open(path, "wb") as file:
         for name, array in arrays.items():
             if array.nbytes < PAGE:
