@@ -79,13 +79,13 @@ class GraphModel(Model):
 
 
 def refuse_layers(folder: Path) -> PlmError:
-    return PlmError(tr("{folder} holds a graph that gives its last layer only.", folder=folder))
+    return PlmError(tr("{folder} is a compressed model, which gives its last layer only.", folder=folder))
 
 
 def refuse_embeddings(folder: Path) -> PlmError:
     return PlmError(
         tr(
-            "{folder} holds a graph, whose layers cannot be looked into. Use the model that it was made from.",
+            "{folder} is a compressed model, whose layers cannot be looked into. Use the model that it was made from.",
             folder=folder,
         )
     )

@@ -1,8 +1,11 @@
 """`plm compress`: what it prints, what it refuses, and that it then writes nothing."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from plmkit.compression.measuring import files_of
+from plmkit.errors import SettingError
 
 
 def test_one_table_has_size_speed_and_score(plm, finetuned, tmp_path):
@@ -76,17 +79,14 @@ def test_a_folder_with_files_is_left_as_it_is(plm, finetuned, tmp_path):
     )
 
 
-def test_without_rows_int8_is_refused(plm, hub_folder, pretrained, tmp_path):
+def test_a_model_without_a_task_is_not_pruned(plm, pretrained, tmp_path):
     ran = plm("compress", pretrained, "--to", "pruned", "--out", tmp_path / "out")
     assert ran.code == 2 and "fine-tuned encoder" in ran.err
 
 
 def test_each_of_several_tasks_has_its_own_dev_file(tmp_path):
-    class Several:
-        folder = tmp_path
-        tasks = {"topic": None, "mood": None}
-
-    given = files_of(Several(), ["mood=a.tsv", "topic=b=c.tsv"], {})
+    several = SimpleNamespace(folder=tmp_path, tasks={"topic": None, "mood": None})
+    given = files_of(several, ["mood=a.tsv", "topic=b=c.tsv"], {})
     assert {name: str(path) for name, path in given.items()} == {"mood": "a.tsv", "topic": "b=c.tsv"}
-    with pytest.raises(Exception, match="--dev NAME=FILE"):
-        files_of(Several(), ["a.tsv", "mood=b.tsv"], {})
+    with pytest.raises(SettingError, match="--dev NAME=FILE"):
+        files_of(several, ["a.tsv", "mood=b.tsv"], {})

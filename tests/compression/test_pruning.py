@@ -97,9 +97,9 @@ def test_kept_counts_are_checked():
     settings = Encoder(layers=2, heads=4, width=16, inner=32)
     assert replace(settings, kept_heads=(1, 4)).is_pruned and not settings.is_pruned
     for wrong in ((1,), (0, 1), (1, 5)):
-        with pytest.raises(SettingError, match="architecture.kept_heads"):
+        with pytest.raises(SettingError, match=r"architecture\.kept_heads"):
             replace(settings, kept_heads=wrong)
-    with pytest.raises(SettingError, match="architecture.kept_inner"):
+    with pytest.raises(SettingError, match=r"architecture\.kept_inner"):
         replace(settings, kept_inner=(33, 1))
 
 
