@@ -2,8 +2,12 @@
 
 from types import SimpleNamespace
 
+import onnx
 import pytest
+from onnx import numpy_helper
 
+from plmkit.compression.comparing import TOLERANCE
+from plmkit.compression.folder import GRAPH
 from plmkit.compression.measuring import files_of
 from plmkit.errors import SettingError
 
@@ -31,30 +35,18 @@ def test_a_score_that_falls_too_far_is_shown_and_nothing_is_written(plm, finetun
     assert plm("compress", finetuned, "--to", "pruned", "--margin", "0.04", "--out", out).code == 0
 
 
-def test_a_graph_that_computes_something_else_is_not_written(plm, finetuned, tmp_path, monkeypatch):
-    from plmkit.compression import comparing, compress
-
-    monkeypatch.setattr(compress, "graph_of", changed(compress.graph_of))
+def test_a_graph_that_computes_something_else_is_not_written(plm, finetuned, compressed, tmp_path, monkeypatch):
+    graph = onnx.load(compressed("onnx") / GRAPH)
+    norm = next(node for node in graph.graph.node if node.op_type == "LayerNormalization")
+    weight = next(one for one in graph.graph.initializer if one.name == norm.input[1])
+    array = numpy_helper.to_array(weight).copy()
+    array[0] += 1e-2
+    weight.CopyFrom(numpy_helper.from_array(array, weight.name))
+    monkeypatch.setattr("plmkit.compression.compress.graph_of", lambda *_: graph)
     out = tmp_path / "graph"
     ran = plm("compress", finetuned, "--to", "onnx", "--out", out)
     assert ran.code == 2 and not out.exists()
-    assert f"more than {comparing.TOLERANCE:.0e}" in ran.err and "is not written" in ran.err
-
-
-def changed(graph_of):
-    """The graph with one weight of a norm a little larger."""
-    from onnx import numpy_helper
-
-    def graph(*arguments):
-        made = graph_of(*arguments)
-        norm = next(node for node in made.graph.node if node.op_type == "LayerNormalization")
-        weight = next(one for one in made.graph.initializer if one.name == norm.input[1])
-        array = numpy_helper.to_array(weight).copy()
-        array[0] += 1e-2
-        weight.CopyFrom(numpy_helper.from_array(array, weight.name))
-        return made
-
-    return graph
+    assert f"more than {TOLERANCE:.0e}" in ran.err and "is not written" in ran.err
 
 
 @pytest.mark.parametrize(
