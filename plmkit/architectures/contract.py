@@ -74,6 +74,11 @@ class Architecture(ABC):
         return None
 
     @property
+    def task_count(self) -> int | None:
+        """Number of task embeddings; None: it does not know which pretraining task a row is for."""
+        return None
+
+    @property
     def memory_length(self) -> int | None:
         """Tokens that its recurrent memory holds; None: it has no memory of fixed length."""
         return None

@@ -182,7 +182,7 @@ class EncoderModel(Model):
         super().__init__()
         self.settings = settings
         if embed is None:
-            self.embed = input_embedding(settings, vocabulary_size)
+            self.embed = self.new_embedding(vocabulary_size)
         else:
             object.__setattr__(self, "embed", embed)  # not registered with torch, or it would be saved twice
         self.project = nn.Linear(self.embed.width, settings.width) if settings.is_narrow else None
@@ -196,14 +196,20 @@ class EncoderModel(Model):
         if settings.local_heads and not settings.is_pruned:
             init_local_heads(self.embed.positions, self.project, list(self.blocks), settings.heads)
 
+    def new_embedding(self, vocabulary_size: int) -> InputEmbedding:
+        return input_embedding(self.settings, vocabulary_size)
+
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.source.visible)
-        tokens, segments = packing.pack(batch.source.tokens), packing.pack(batch.source.segment_ids)  # (T,) packed
-        hidden = self.embed(tokens, segments, self.settings.first + packing.positions())  # (T, embedding)
+        hidden = self.inputs(batch, packing)  # (T, embedding) packed
         if self.project is not None:
             hidden = self.project(hidden)  # (T, width)
         states, first = read_through(list(self.blocks), hidden, packing, batch)
         return replace(states, pooled=self.pool(first))
+
+    def inputs(self, batch: Batch, packing: Packing) -> Tensor:
+        tokens, segments = packing.pack(batch.source.tokens), packing.pack(batch.source.segment_ids)  # (T,)
+        return self.embed(tokens, segments, self.settings.first + packing.positions())
 
     @property
     def token_embedding(self) -> nn.Embedding:

@@ -14,6 +14,7 @@ from plmkit.choices import OBJECTIVES
 from plmkit.compression.folder import Compressed, heads_in, is_compressed, pooling_in
 from plmkit.compression.network import graph_network
 from plmkit.config.older_versions import current_weights
+from plmkit.data.graph import Graph
 from plmkit.data.reading.columns import Say
 from plmkit.data.reading.files import COMPRESSED
 from plmkit.data.vocabulary import Vocabulary
@@ -31,6 +32,7 @@ from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safete
 from plmkit.language import sentences, tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Tuning
+from plmkit.storage.graphs import load_graph
 from plmkit.storage.tensors import WEIGHTS
 from plmkit.tasks.contract import Task
 from plmkit.tasks.ngrams import load_ngrams
@@ -58,6 +60,7 @@ class Parts:
     max_length: int | None = None  # maximum length, if below that of the architecture
     pooling: Pooling = MEAN  # of token vectors into a sentence vector
     compressed: Compressed | None = None  # a graph computes the states, and the weights are those of heads alone
+    graph: Graph | None = None  # that it was trained on
 
     @property
     def vocabulary_size(self) -> int:
@@ -108,6 +111,7 @@ def model_of(parts: Parts, device: str = "auto") -> Model:
         tasks=parts.tasks,
         max_length=parts.max_length,
         pooling=parts.pooling,
+        graph=parts.graph,
         device=choose_device(device),
     )
 
@@ -245,6 +249,7 @@ def pretrained_parts(
     return Parts(
         folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
         tuning=recipe.tuning, objectives=recipe.objectives, pooling=own_pooling(recipe.architecture, weights),
+        graph=load_graph(folder),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from plmkit.data.batch import IGNORE
+from plmkit.preparation.label_words import labels_of
 from plmkit.preparation.prepare import Material
 from plmkit.recipe import DataStream, Recipe
 from plmkit.segmentation.starts import word_starts
@@ -21,6 +22,8 @@ class Example:
     seen: str
     whole: str  # of a causal model, the targets: the row, shifted by one token
     masked: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each masked unit
+    stream: str = ""  # of the recipe
+    labels: str = ""  # what is predicted of the row besides tokens, in words
 
 
 def predicts_next(recipe: Recipe) -> bool:
@@ -29,13 +32,23 @@ def predicts_next(recipe: Recipe) -> bool:
 
 
 def predicts_next_in(stream: DataStream) -> bool:
-    return "targets" in stream.arrangement.writes and not stream.maskings
+    return "targets" in stream.arrangement.writes and not (stream.maskings or stream.arrangement.triples)
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
     """The first rows of training, of every stream."""
-    each = max(1, count // len(recipe.streams))
-    return [example for stream in recipe.streams for example in previewed(material, recipe, stream, each)]
+    streams = [stream for stream in recipe.streams if stream.name in material.streams]
+    each = max(1, count // len(streams))
+    return [example for stream in streams for example in labelled(material, recipe, stream, each)]
+
+
+def labelled(material: Material, recipe: Recipe, stream: DataStream, count: int) -> list[Example]:
+    """The first rows of a stream with their labels."""
+    samples, length = material.streams[stream.name], recipe.first_stage(stream).length
+    rows, chosen = samples.rows(0, 0, count, length), samples.plan(0, length)[1][:count]
+    words = labels_of(samples, rows, chosen, length, material.tokenizer.readable)
+    examples = previewed(material, recipe, stream, count)
+    return [replace(one, stream=stream.name, labels=text) for one, text in zip(examples, words, strict=True)]
 
 
 def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int) -> list[Example]:
@@ -60,7 +73,8 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int
         ]
     masked = rows.targets != IGNORE
     whole = np.where(masked, rows.targets, rows.tokens)
-    level = stream.maskings[0].levels_used[-1]
+    choosing = [step for step in stream.maskings if "targets" in step.writes]
+    level = choosing[0].levels_used[-1] if choosing else "character"
     if level == "character":
         starts = np.ones_like(masked)
     else:
