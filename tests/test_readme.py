@@ -139,7 +139,7 @@ def test_every_command_and_python_line_of_the_readme_runs(name, desk, monkeypatc
     assert {command[1] for command in ran} >= {
         "doctor", "pretrain", "finetune", "fill", "evaluate", "predict", "embed", "export", "recipes",
         "generate", "score", "prompt", "translate", "caption", "neighbours", "probe",
-        "search",
+        "search", "compress",
     }  # fmt: skip
     for file in (
         "new.hyp.txt",
