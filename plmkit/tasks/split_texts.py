@@ -69,7 +69,7 @@ class SplitTask(WindowedTask):
         """(texts, ...) from the answers for all inputs of an example."""
         if not isinstance(example, SplitExample):
             return answers
-        return torch.stack([self.joined(own) for own in answers.split(list(example.counts))])
+        return torch.stack([self.joined(own) for own in torch.split(answers, list(example.counts))])
 
 
 def drawn(example: Example, key: tuple[int, ...]) -> Example:
