@@ -17,7 +17,7 @@ from plmkit.recipes.foundations import (
     transformer_xl,
     xlnet,
 )
-from plmkit.recipes.knowledge import ernie, ernie2
+from plmkit.recipes.knowledge import ernie, ernie2, kg_stage
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.multimodal import captions
 from plmkit.recipes.scaling import albert, gpt3
@@ -44,6 +44,7 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "ernie2-mini": ernie2.ernie2_mini,
     "ernie2-base": ernie2.ernie2_base,
     "ernie2-large": ernie2.ernie2_large,
+    "kg-stage": kg_stage.kg_stage,
     "roberta-tiny": roberta.roberta_tiny,
     "roberta-mini": roberta.roberta_mini,
     "roberta-base": roberta.roberta_base,

@@ -36,6 +36,7 @@ from plmkit.corruption.arrange.reuse import ReusedText
 from plmkit.corruption.arrange.source_target import SourceTarget
 from plmkit.corruption.arrange.stream import ParallelStreams, Stream
 from plmkit.corruption.arrange.titles import QueryTitles
+from plmkit.corruption.arrange.triples import CorruptedTriples, EntityCloze, MissingEntity, MissingRelation
 from plmkit.corruption.contract import Arrangement, Labelling, Masking
 from plmkit.corruption.mask.labelling import Capitals, TokenDocument
 from plmkit.corruption.mask.permutation import PermutedSpans
@@ -54,6 +55,7 @@ from plmkit.objectives.span_boundary import SpanBoundary
 from plmkit.objectives.text_classes import DiscourseRelation, SearchRelevance, SentenceDistance, SentenceReordering
 from plmkit.objectives.token_classes import CapitalPrediction, TokenDocumentRelation
 from plmkit.objectives.translation_lm import TranslationLM
+from plmkit.objectives.triples import EntityPrediction, RelationPrediction, TriplePlausibility
 from plmkit.schedules.optimizers import Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum
 from plmkit.tokenizers.byte_bpe import ByteBPE, StreamByteBPE
 from plmkit.tokenizers.contract import TokenizerSettings
@@ -68,7 +70,8 @@ TOKENIZERS: tuple[type[TokenizerSettings], ...] = (
 ARRANGEMENTS: tuple[type[Arrangement[Any]], ...] = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText, SourceTarget, BothDirections,
-    ImageCaptions, ReorderedSentences, DistancePairs, DiscoursePairs, QueryTitles,
+    ImageCaptions, ReorderedSentences, DistancePairs, DiscoursePairs, QueryTitles, MissingEntity, EntityCloze,
+    MissingRelation, CorruptedTriples,
 )  # fmt: skip
 MASKINGS: tuple[type[Masking], ...] = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
@@ -84,6 +87,7 @@ OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM, CapitalPrediction,
     TokenDocumentRelation, SentenceReordering, SentenceDistance, DiscourseRelation, SearchRelevance,
+    EntityPrediction, RelationPrediction, TriplePlausibility,
 )  # fmt: skip
 OPTIMIZERS = (Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has

@@ -150,16 +150,16 @@ def check_streams(recipe: "Recipe") -> None:
 def check_architecture(recipe: "Recipe") -> None:
     """It has enough segments and positions for the rows, and shares `reuse` with the corruption."""
     architecture = recipe.architecture
-    widest = max((stream.arrangement for stream in recipe.streams), key=lambda arrangement: arrangement.segments)
+    widest = max((stream.arrangement for stream in recipe.streams), key=lambda arrangement: arrangement.segments_used)
     found = architecture.segment_count
-    if found is not None and found < widest.segments:
+    if found is not None and found < widest.segments_used:
         raise RecipeError(
             tr(
                 "{name}: {arrangement} uses {segments} segments, but architecture.segments is {found}. Set "
                 "architecture.segments={segments}.",
                 name=recipe.name,
                 arrangement=kind_of(widest),
-                segments=widest.segments,
+                segments=widest.segments_used,
                 found=found,
             )
         )

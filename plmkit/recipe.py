@@ -62,6 +62,7 @@ class Recipe:
     summary: str
     notes: str = ""  # where the settings differ from the paper, and why
     for_minutes: bool = False  # settings for minutes on a small machine, not the paper's
+    adopts: bool = False  # network and learning rate are those of the model that it starts from, if any (--from)
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
     tokenizer: TokenizerSettings
     streams: tuple[DataStream, ...]

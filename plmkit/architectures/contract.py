@@ -195,6 +195,7 @@ class Model(nn.Module, ABC):
     """A network that turns a batch into states."""
 
     settings: Any  # the architecture that built it
+    has_layers: ClassVar[bool] = True  # its layers can be looked into; those of a compressed one cannot
 
     @abstractmethod
     def forward(self, batch: Batch) -> States: ...

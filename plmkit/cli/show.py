@@ -18,6 +18,7 @@ from plmkit.insight.page import mix_titles, part_title
 from plmkit.language import comma, sentences, several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
+from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
@@ -151,9 +152,13 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         minutes=result["seconds"] / 60,
     )
     console.print(tr("{work}; loss on held-out text: {losses}.", work=work, losses=valid) if valid else f"{work}.")
+    forgetting(result)
     if not hints:
         return
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)
+    if reads_triples(record.recipe):
+        console.print(f"  plm evaluate {out} test.tsv", markup=False)
+        console.print(f'  plm complete {out} --head "{tr("a name")}" --relation "{tr("a relation")}"', markup=False)
     if record.recipe.architecture.translates:
         console.print(f'  plm translate {out} "{tr("a text to translate")}"', markup=False)
     elif record.recipe.architecture.image_pixels is not None:
@@ -169,6 +174,22 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         f"  plm finetune {out} --task classify --train train.tsv --dev dev.tsv --out {out}-task", markup=False
     )
     console.print(f"  tensorboard --logdir {out}", markup=False)
+
+
+def forgetting(result: dict[str, Any]) -> None:
+    """What a second stage changed of the language of the model it started from."""
+    for name, before in result.items():
+        own = name.removeprefix("before/")
+        if own != name and own.startswith("text/") and (after := result.get(f"valid/{own}")) is not None:
+            console.print(
+                tr(
+                    "Language ({name} on held-out text): {before:.3f} before, {after:.3f} after, {change:+.3f}.",
+                    name=label(own.removeprefix("text/")).replace("_", " "),
+                    before=before,
+                    after=after,
+                    change=after - before,
+                )
+            )
 
 
 def searched(found: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -93,6 +93,21 @@ class Arrangement(Step, ABC, Generic[AnyPlan]):
     pairs: ClassVar[bool] = False  # documents are pairs of a source and a target
     images: ClassVar[bool] = False  # documents are images with their captions
     queries: ClassVar[bool] = False  # documents are search queries with their titles
+    triples: ClassVar[bool] = False  # documents are triples of a head, a relation and a tail
+
+    @property
+    def segments_used(self) -> int:
+        """Number of segment ids in its rows with these settings."""
+        return self.segments
+
+    @property
+    def asks_heads(self) -> bool:
+        """Whether the head of a triple is to be predicted, and not only its tail."""
+        return False
+
+    def in_one_segment(self) -> Self:
+        """The same for a network with one segment, if it can do with one."""
+        return self
 
     @abstractmethod
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> AnyPlan:

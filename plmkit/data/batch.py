@@ -53,6 +53,9 @@ class Batch:
     )
     capitals: Tensor | None = None  # (B, L) 1 where the text has a capital letter, 0 where it has none, or IGNORE
     elsewhere: Tensor | None = None  # (B, L) 1 where the token is in another segment of its document, 0: not, or IGNORE
+    entities: Tensor | None = None  # (B, L) number of the entity to predict at each position, or IGNORE
+    relation: Tensor | None = None  # (B,) number of the relation between the two entities of a row, or IGNORE
+    corrupted_triple: Tensor | None = None  # (B,) 1 where an entity of a triple is a random one, 0 where not, or IGNORE
     labels: Tensor | None = None  # (examples, ...) task labels, in the shape that their head reads
     ngrams: tuple[Tensor, Tensor] | None = None  # (examples, K) numbers of n-grams, and their weights, 0 on padding
     words: Tensor | None = None  # (examples, W, 2) of each word the row of its example and the position in it, or -1

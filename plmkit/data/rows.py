@@ -131,6 +131,9 @@ class Rows:
     elsewhere: np.ndarray | None = None  # (B, L)
     uppercase: np.ndarray | None = None  # (B, L) True where the text has a capital letter
     recurs: np.ndarray | None = None  # (B, L) int8, 1 in another segment of the document, 0 not, -1: it has no other
+    entities: np.ndarray | None = None  # (B, L)
+    relation: np.ndarray | None = None  # (B,)
+    corrupted_triple: np.ndarray | None = None  # (B,)
     units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)
     edges: np.ndarray | None = None  # (B, L, 2)

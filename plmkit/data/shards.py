@@ -33,6 +33,7 @@ from plmkit.tokenizers.tokenizer import Tokenizer
 FORMAT = 4  # increase when the files or how they are made change
 DETAILS = {"capitals": 1, "repeats": 1, "connectives": 1}  # stored only if needed; increase when one changes
 CAPITALS, REPEATS, CONNECTIVES, RELEVANCE = "capitals.bin", "repeats.bin", "connectives.npy", "relevance.npy"
+TRIPLES = "triples.npy"
 BLOCK_CHARACTERS = 500_000  # or bytes of images, per block of a worker; only a few blocks are in memory at once
 SMALL_BYTES = 4_000_000  # below this, starting workers costs more than they save
 
@@ -61,6 +62,7 @@ class TokenStore:
         None  # (S,) int8, how each title met the query before it; NO_TITLE: of other sentences
     )
     connectives: np.ndarray | None = None  # (C, 6) begin and end of two texts, their relation, and what connected them
+    triples: np.ndarray | None = None  # (D, 3) the numbers of head, relation and tail of each document
 
     def uppercase(self, begin: int, end: int) -> np.ndarray:
         """(end - begin,) True where the text has a capital letter."""
@@ -121,6 +123,7 @@ class Portion:
     capitals: np.ndarray | None = None  # (T,) bool
     repeats: np.ndarray | None = None
     connectives: np.ndarray | None = None  # counted from the beginning of the portion
+    triples: np.ndarray | None = None  # likewise
 
 
 def open_store(
@@ -177,7 +180,7 @@ def load_store(folder: Path) -> TokenStore:
         details["capitals"] = np.memmap(folder / CAPITALS, dtype=np.uint8, mode="r")
     if (folder / REPEATS).is_file():
         details["repeats"] = np.memmap(folder / REPEATS, dtype=np.uint16, mode="r").reshape(-1, 2)
-    for name, file in (("connectives", CONNECTIVES), ("relevance", RELEVANCE)):
+    for name, file in (("connectives", CONNECTIVES), ("relevance", RELEVANCE), ("triples", TRIPLES)):
         if (folder / file).is_file():
             details[name] = np.load(folder / file, mmap_mode="r", allow_pickle=False)
     return TokenStore(
@@ -242,7 +245,7 @@ class Maker:
 
 def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes: int, on_progress: OnProgress) -> None:
     dtype = np.dtype(np.uint16 if len(maker.tokenizer.vocabulary) <= 2**16 else np.uint32)
-    sentence_lengths, lines, document_sentences, sources = [], [], [], []
+    sentence_lengths, lines, document_sentences, sources, triples = [], [], [], [], []
     survey = Survey()
     relevance: list[np.ndarray] = []
     connectives, done = [np.zeros((0, 6), dtype=np.int64)], 0
@@ -277,6 +280,7 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
                     kept = portion.document_sentences[portion.document_sentences > 0]
                     document_sentences.append(kept.astype(np.int32))
                     sources.append(np.full(len(kept), number, dtype=np.int16))
+                    triples += [] if portion.triples is None else [portion.triples]
                     survey = survey + portion.survey
             if capitals is not None:
                 capitals.close()
@@ -293,6 +297,8 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
             np.save(partial / RELEVANCE, np.concatenate(relevance))
         if needs("connectives"):
             np.save(partial / CONNECTIVES, np.concatenate(connectives))
+        if triples:
+            np.save(partial / TRIPLES, np.concatenate(triples))
         about = {"dtype": dtype.name, "survey": asdict(survey.closed())}
         write_json(partial / "store.json", about | ({"image_size": maker.image_size} if maker.image_size else {}))
         seal(partial)
@@ -365,6 +371,8 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
     document_sentences = np.diff(filled[ends])
     needs = maker.details.__contains__
     searched = [bounds for document, bounds in zip(block, pairwise(ends), strict=True) if document.is_split]
+    kept = [document for document, count in zip(block, document_sentences, strict=True) if count]
+    triples = [document.triple for document in kept if document.triple]
     return Portion(
         tokens=tokens,
         sentence_lengths=lengths[lengths > 0],
@@ -372,11 +380,12 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
         document_sentences=document_sentences,
         survey=survey_of(block, tokens, int((lengths > 0).sum()), maker.tokenizer.vocabulary.unknown),
         units=maker.units(sentences, lengths),
-        images=maker.images([document for document, kept in zip(block, document_sentences, strict=True) if kept]),
         relevance=relevance_of(block, ends)[lengths > 0] if any(document.relevance for document in block) else None,
         capitals=find_capitals(maker.tokenizer, sentences, lengths) if needs("capitals") else None,
         repeats=find_repeats(tokens, sizes_of(lengths, ends)) if needs("repeats") else None,
         connectives=find_connectives(maker.tokenizer, sentences, lengths, searched) if needs("connectives") else None,
+        images=maker.images(kept),
+        triples=np.array(triples, dtype=np.int64) if triples else None,
     )
 
 

@@ -14,8 +14,10 @@ from plmkit.data.rows import Plan, StretchPlan
 from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable
 from plmkit.language import several, tr
-from plmkit.preparation.prepare import Material, prepare, reads_pairs
+from plmkit.preparation.opening import reads_pairs
+from plmkit.preparation.prepare import Material, prepare
 from plmkit.preparation.preview import preview
+from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device
@@ -81,7 +83,8 @@ def examine(
     try:
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
     except InputError:
-        if reads_pairs(settings.recipe) or settings.recipe.architecture.image_pixels:  # its files are read together
+        whole = reads_pairs(settings.recipe) or reads_triples(settings.recipe)
+        if whole or settings.recipe.architecture.image_pixels:  # its files are read together
             raise
         machine = settings.run
         read = {

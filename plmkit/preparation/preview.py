@@ -34,7 +34,7 @@ def predicts_next(recipe: Recipe) -> bool:
 
 
 def predicts_next_in(stream: DataStream) -> bool:
-    return "targets" in stream.arrangement.writes and not stream.maskings
+    return "targets" in stream.arrangement.writes and not (stream.maskings or stream.arrangement.triples)
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
@@ -90,7 +90,8 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, rows: Rows
         ]
     masked = rows.targets != IGNORE
     whole = np.where(masked, rows.targets, rows.tokens)
-    level = next(step for step in stream.maskings if "targets" in step.writes).levels_used[-1]
+    choosing = [step for step in stream.maskings if "targets" in step.writes]
+    level = choosing[0].levels_used[-1] if choosing else "character"
     if level == "character":
         starts = np.ones_like(masked)
     else:
