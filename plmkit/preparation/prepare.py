@@ -243,8 +243,8 @@ def left_out(recipe: Recipe, parts: Mapping[str, Part]) -> tuple[frozenset[str],
         part = parts[stream.name]
         own = part.read_by(stream.arrangement)
         length = recipe.first_stage(stream).length
-        reasons = ((step, step.lacks(part.store, own, length)) for step in stream.steps)
-        lacking = {step: reason for step, reason in reasons if reason is not None}
+        found = {step: step.lacks(part.store, own, length) for step in stream.steps}
+        lacking = {step: reason for step, reason in found.items() if reason is not None}
         lost = frozenset().union(*(step.writes for step in lacking))
         heads = [one for one in recipe.objectives if stream.heads is None or one.name in stream.heads]
         idle = [one.name for one in heads if one.reads & lost]
