@@ -16,6 +16,7 @@ from plmkit.cli.options import (
     Json,
     LabelColumn,
     ModelDir,
+    NameTables,
     NoHeader,
     OutDir,
     Quiet,
@@ -69,6 +70,7 @@ def finetuning_settings() -> list[str]:
         "plm pretrain caption-mini captions.jsonl --images photos/ --out runs/captions",
         "plm pretrain visualbert-mini captions.jsonl --images photos/ --out runs/visual",
         "plm pretrain vilbert-mini captions.jsonl --features features/ --out runs/regions",
+        "plm pretrain kg-stage triples.tsv my_texts/ --names names.tsv --from runs/mine --out runs/facts",
     ),
 )
 def pretrain(
@@ -101,6 +103,7 @@ def pretrain(
     image: ImageColumn = None,
     images: ImageFolder = None,
     features: Features = None,
+    names: NameTables = None,
     no_header: NoHeader = False,
     seed: Annotated[int, typer.Option(help=tr("Random seed (data order, masking, initial weights, dropout)."))] = 0,
     extend: Annotated[bool, typer.Option("--extend", help=tr("Continue a finished run for the budget given."))] = False,
@@ -124,7 +127,7 @@ def pretrain(
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
         tokenizer=tokenizer, valid=valid, column=text, pair=(source, target),
-        images=(image, *(None if path is None else str(path) for path in (images, features))),
+        images=(image, *(None if path is None else str(path) for path in (images, features))), names=names or (),
         header=not no_header, seed=seed, extend=extend,
     )  # fmt: skip
     record = train(request, screen(quiet))

@@ -80,7 +80,7 @@ def read_features(place: FeaturePlace, width: int | None = None, classes: int | 
             raise InputError(
                 tr(
                     "{place} has no class distributions ('{name}'), which masked regions are to predict. Give them, or "
-                    "train without: --set objectives.masked_regions.classes=none.",
+                    "train without: --set objectives.masked_regions.detector_classes=none.",
                     place=place,
                     name=CLASSES,
                 )

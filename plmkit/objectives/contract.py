@@ -1,9 +1,9 @@
 """The contracts of objectives and of the heads they build."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from torch import Tensor, nn
 
@@ -72,9 +72,18 @@ class Objective(ABC):
         """Classes of image regions whose distributions it predicts, if it does."""
         return None
 
+    @property
+    def classes(self) -> Mapping[str, int]:
+        """How many classes of labels its head tells apart, by field; they must be those of the rows."""
+        return {}
+
     @abstractmethod
     def build(self, model: BuiltModel) -> "Head":
         """The head, with initial weights, on a model that an architecture built."""
+
+    def for_graph(self, entities: int, relations: int) -> Self:
+        """The objective for a knowledge graph with these numbers of entities and relations."""
+        return self
 
 
 class Head(nn.Module, ABC):
@@ -83,6 +92,7 @@ class Head(nn.Module, ABC):
     fills: ClassVar[bool] = False  # `output` predicts masked tokens from both sides
     generates: ClassVar[bool] = False  # `output` predicts each token from those before it
     translates: ClassVar[bool] = False  # `output` predicts each token of a target from its source and those before it
+    predicts_entities: ClassVar[bool] = False  # of a knowledge graph, and starts from their names
     uses_layers: ClassVar[bool] = False  # in training it uses the states of all layers
     auxiliary: str | None = None  # name of a second loss, used in training only
     corpus_vocabulary: bool = False  # in training, `output` scores only tokens that occur in the corpus
@@ -109,6 +119,9 @@ class Head(nn.Module, ABC):
 
     def advance(self, progress: float) -> None:
         """Called before each step with the share of the run that is done."""
+
+    def begin_from_names(self, names: Sequence[Sequence[int]], frequencies: Sequence[int]) -> None:
+        """Initial weights from the tokens of the names of a graph's entities, and how often each is an answer."""
 
     def connect(self, heads: Mapping[str, "Head"]) -> None:
         """Called once all heads are built, to find those of `needs_objectives`."""

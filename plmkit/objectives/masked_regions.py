@@ -21,30 +21,35 @@ TEMPERATURE = 0.1  # by which cosines are divided
 class MaskedRegions(Objective):
     """Predict the class of masked regions as a detector gave it, or which of the batch they were (Lu et al., 2019)."""
 
-    classes: int | None = None  # of the detector's distributions in feature files; none: find the region in the batch
+    detector_classes: int | None = (
+        None  # of the detector's distributions in feature files; none: find the region in the batch
+    )
     name: ClassVar = "masked_regions"
     label: ClassVar = "regions"
     reads: ClassVar = frozenset({"region_hidden", "region_inputs", "region_visible", "region_masks"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.classes is not None and self.classes < 2:
+        if self.detector_classes is not None and self.detector_classes < 2:
             raise SettingError(
-                tr("objectives.masked_regions.classes must be at least 2, or none; found {value}.", value=self.classes)
+                tr(
+                    "objectives.masked_regions.detector_classes must be at least 2, or none; found {value}.",
+                    value=self.detector_classes,
+                )
             )
 
     @property
     def region_classes(self) -> int | None:
-        return self.classes
+        return self.detector_classes
 
     def build(self, model: BuiltModel) -> "MaskedRegionsHead":
-        return MaskedRegionsHead(model.settings, self.classes)
+        return MaskedRegionsHead(model.settings, self.detector_classes)
 
 
 class MaskedRegionsHead(Head):
     def __init__(self, settings: Any, classes: int | None) -> None:
         super().__init__()
-        self.classes = classes
+        self.detector_classes = classes
         self.regions = (
             None if settings.image_size is None else settings.grid**2
         )  # of each image, where all have as many
@@ -56,7 +61,7 @@ class MaskedRegionsHead(Head):
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         masked, made = self.masked(batch), self.answers(states, batch)
-        if self.classes is not None:
+        if self.detector_classes is not None:
             assert batch.regions is not None and batch.regions.classes is not None
             target = batch.regions.classes[masked].to(made.dtype)
             return F.kl_div(made.log_softmax(-1), target, reduction="batchmean")

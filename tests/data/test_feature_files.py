@@ -161,7 +161,7 @@ def test_boxes_and_classes_are_checked(part, values, says, tmp_path):
 
 def test_classes_that_are_missing_are_asked_for(tmp_path):
     np.save(tmp_path / "a.npy", features(0))
-    with pytest.raises(InputError, match=r"no class distributions .*masked_regions\.classes=none"):
+    with pytest.raises(InputError, match=r"no class distributions .*masked_regions\.detector_classes=none"):
         read_features(FeaturePlace(file=tmp_path / "a.npy"), 3, 2)
 
 

@@ -29,7 +29,8 @@ def network(classes: int | None = None, files: bool = True) -> Network:
     ]
     recipe = settle(find("vilbert-tiny"), given).recipe
     objectives = tuple(
-        replace(own, classes=classes) if isinstance(own, MaskedRegions) else replace(own) for own in recipe.objectives
+        replace(own, detector_classes=classes) if isinstance(own, MaskedRegions) else replace(own)
+        for own in recipe.objectives
     )
     return replace(recipe, objectives=objectives).build(unnamed(30)).eval()
 
@@ -122,4 +123,4 @@ def test_the_match_is_the_product_of_the_two_pooled_vectors():
 
 def test_one_class_is_refused():
     with pytest.raises(SettingError, match="at least 2, or none; found 1"):
-        MaskedRegions(classes=1)
+        MaskedRegions(detector_classes=1)

@@ -36,7 +36,7 @@ def vilbert_base() -> Recipe:
             layers=12, heads=12, width=768, inner=3072, features=2048, visual_layers=6, visual_width=1024,
             visual_heads=8, visual_inner=1024, joint_layers=6, joint_width=1024, joint_heads=8,
         ),
-        objectives=(MaskedLM(), MaskedRegions(classes=1601), ImageMatch()),  # 3.2; released code: classes
+        objectives=(MaskedLM(), MaskedRegions(detector_classes=1601), ImageMatch()),  # 3.2; released code: classes
         stages=(Stage(length=36),),
         schedule=Schedule(  # 3.2: 10 epochs of Conceptual Captions
             steps=60_000, batch=512, learning_rate=1e-4, warmup=0.1, clip=1.0, optimizer=BertAdam()
