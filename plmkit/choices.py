@@ -76,8 +76,8 @@ TOKENIZERS: tuple[type[TokenizerSettings], ...] = (
 ARRANGEMENTS: tuple[type[Arrangement[Any]], ...] = (
     SentencePairs, MixedPairs, OrderedPairs, SingleSegment, FullSentences, DocSentences, ContiguousSegments, Dialogue,
     DialogueAndText, Stream, ParallelStreams, ReusedText, SourceTarget, BothDirections,
-    ImageCaptions, ImageText, ReorderedSentences, DistancePairs, DiscoursePairs, QueryTitles, MissingEntity, EntityCloze,
-    MissingRelation, CorruptedTriples,
+    ImageCaptions, ImageText, ReorderedSentences, DistancePairs, DiscoursePairs, QueryTitles, MissingEntity,
+    EntityCloze, MissingRelation, CorruptedTriples,
 )  # fmt: skip
 MASKINGS: tuple[type[Masking], ...] = (
     TokenMasking, DynamicMasking, ReplacedMasking, WordMasking, NgramMasking, SpanMasking, UnitMasking, PermutedSpans,
