@@ -21,9 +21,7 @@ TEMPERATURE = 0.1  # by which cosines are divided
 class MaskedRegions(Objective):
     """Predict the class of masked regions as a detector gave it, or which of the batch they were (Lu et al., 2019)."""
 
-    detector_classes: int | None = (
-        None  # of the detector's distributions in feature files; none: find the region in the batch
-    )
+    detector_classes: int | None = None  # of distributions in feature files; none: find the region in the batch
     name: ClassVar = "masked_regions"
     label: ClassVar = "regions"
     reads: ClassVar = frozenset({"region_hidden", "region_inputs", "region_visible", "region_masks"})
