@@ -52,6 +52,7 @@ def falls(curve: list[dict[str, float]]) -> bool:
     )
 
 
+@pytest.mark.filterwarnings("ignore::plmkit.errors.UnknownTokensWarning")  # captions of shapes have few words
 @pytest.mark.parametrize("name", SMALLEST)
 def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, shapes, rows_file, tmp_path):
     out, halved = tmp_path / "run", tmp_path / "halved"
