@@ -40,6 +40,8 @@ from plmkit.corruption.mask.word import NgramMasking, WordMasking
 from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 from plmkit.objectives.contract import Objective
 from plmkit.objectives.direction_lm import BackwardLM, ForwardLM
+from plmkit.objectives.distillation import SoftTargets
+from plmkit.objectives.distillation_states import AttentionMatching, CosineStates, HiddenMatching, RelationMatching
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.permuted_lm import PermutedLM
 from plmkit.objectives.replaced_token import AdversarialGenerator, GeneratorLM, ReplacedToken
@@ -74,6 +76,7 @@ ARCHITECTURES: tuple[type[Architecture], ...] = (
 OBJECTIVES: tuple[type[Objective], ...] = (
     MaskedLM, NextSentence, SentenceOrder, RealDialogue, SpanBoundary, GeneratorLM, ReplacedToken, AdversarialGenerator,
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM,
+    SoftTargets, CosineStates, HiddenMatching, AttentionMatching, RelationMatching,
 )  # fmt: skip
 OPTIMIZERS = (Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has
