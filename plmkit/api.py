@@ -306,9 +306,8 @@ def distil_task(given: Distilling, teacher: Parts, student: Student, screen: Scr
     settings, sets = settle_distillation(given.sets)
     task = replace(check_teacher(teacher), classes=(), columns=Columns(), ngrams=None)
     parts = student_parts(student, teacher, given.student, screen.say)
-    sets = [own for own in sets]
     if not any(own.startswith("task.ngrams") for own in sets):
-        sets.append("task.ngrams=false")
+        sets = [*sets, "task.ngrams=false"]
     chosen, machine = settle_task(sets, given.epochs)
     teaching = Teaching(
         teacher=teacher, student=parts, method=given.method or "soft", settings=settings,

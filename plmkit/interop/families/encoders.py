@@ -262,6 +262,7 @@ class Roberta(Family):
             isinstance(architecture, Encoder)
             and architecture.is_berts
             and architecture.first > 0
+            and architecture.segments > 0
             and not architecture.is_narrow
             and architecture.activation == "gelu"
         )
@@ -311,6 +312,7 @@ def is_bert(architecture: Architecture) -> TypeGuard[Encoder]:
         isinstance(architecture, Encoder)
         and architecture.is_berts
         and architecture.first == 0
+        and architecture.segments > 0
         and not architecture.is_narrow
         and architecture.pooler_activation == "tanh"
     )
