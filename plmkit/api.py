@@ -11,7 +11,15 @@ from plmkit.compare.task_ways import finetune_and_compare
 from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.config.settings import as_text, snake
 from plmkit.data.reading.columns import Columns, Search
-from plmkit.distillation.general import Student, TeacherGuide, check_length, is_causal, prepare_recipe, teacher_parts
+from plmkit.distillation.general import (
+    Student,
+    TeacherGuide,
+    check_length,
+    check_vocabulary,
+    is_causal,
+    prepare_recipe,
+    teacher_parts,
+)
 from plmkit.distillation.initial import AUTO, initial_layers
 from plmkit.distillation.methods import DEFAULT, alone
 from plmkit.distillation.run import Distilled, distill_task, distill_text
@@ -28,6 +36,7 @@ from plmkit.tasks.finetune import FinetuneRequest, Searching
 from plmkit.tasks.settings import settle_task
 from plmkit.tasks.task_list import given_tasks
 from plmkit.terminal.screen import Screen
+from plmkit.tokenizers.tokenizer import load_tokenizer
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import pretrain as run_pretraining
 from plmkit.training.processes import check_alone
@@ -286,6 +295,8 @@ def distil_text(given: Distilling, teacher: Parts, student: Student, screen: Scr
             tr("Settings of distill are for a task. On text, set those of objectives: `plm recipes` lists them.")
         )
     layers = initial_layers(given.init)
+    if student.start is not None:
+        check_vocabulary(teacher.tokenizer, load_tokenizer(student.start), str(teacher.folder))
     recipe = prepare_recipe(student, teacher, given.method or DEFAULT)
     common: dict[str, Any] = {
         "sets": sets, "start": student.start, "tokenizer": None if student.start else teacher.folder, "valid": None,
@@ -305,6 +316,13 @@ def distil_task(given: Distilling, teacher: Parts, student: Student, screen: Scr
         raise SettingError(tr("A task has one table of labelled rows; found {count} files.", count=len(given.data)))
     settings, sets = settle_distillation(given.sets)
     task = replace(check_teacher(teacher), classes=(), columns=Columns(), ngrams=None)
+    own = [one for one in sets if one.startswith("architecture")]
+    if own and student.start is not None:
+        raise SettingError(
+            tr("{name} changes the network of a recipe; the student is a folder. Leave it out.", name=own[0])
+        )
+    student = replace(student, recipe=settle(student.recipe, own).recipe)
+    sets = [one for one in sets if one not in own]
     parts = student_parts(student, teacher, given.student, screen.say)
     if not any(own.startswith("task.ngrams") for own in sets):
         sets = [*sets, "task.ngrams=false"]

@@ -90,11 +90,24 @@ class TeacherGuide:
             say(tr("The student's layers have another shape than the teacher's, so it is initialised randomly."))
 
     def attach(self, network: Network, tokenizer: Tokenizer, device: torch.device, say: Say) -> None:
-        teacher = teacher_network(self.parts, device)
-        if same_vocabulary(self.parts.tokenizer, tokenizer):
-            network.teacher = NetworkTeacher(teacher, self.causal)
-            return
-        raise SettingError(tr("The teacher and the student have other vocabularies."))
+        check_vocabulary(self.parts.tokenizer, tokenizer, str(self.parts.folder))
+        network.teacher = NetworkTeacher(teacher_network(self.parts, device), self.causal)
+
+
+def check_vocabulary(teacher: Tokenizer, student: Tokenizer, folder: str) -> None:
+    """Refuse a student whose tokens are not the teacher's."""
+    if not same_vocabulary(teacher, student):
+        raise SettingError(
+            tr(
+                "The student has another vocabulary than {teacher} ({ours:,} tokens, not {theirs:,}), so they cannot "
+                "be compared token by token.\n"
+                "Name a recipe in place of its folder: it takes the teacher's tokenizer. Or fine-tune the teacher, and "
+                "distil the task with --method soft.",
+                teacher=folder,
+                ours=len(student.vocabulary),
+                theirs=len(teacher.vocabulary),
+            )
+        )
 
 
 def same_vocabulary(first: Tokenizer, second: Tokenizer) -> bool:

@@ -13,7 +13,7 @@ from plmkit.objectives.distillation_states import AttentionMatching, CosineState
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.recipe import Recipe
 
-Shape = dict[str, int]  # of the teacher, as the fields of `Matching`
+Shape = dict[str, Any]  # of the teacher, as the fields of `Matching`
 Way = Callable[[Objective, Shape], tuple[Objective, ...]]  # the student's LM objective → what it is trained on
 
 METHODS: dict[str, Way] = {

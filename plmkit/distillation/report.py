@@ -144,7 +144,7 @@ def task_lines(
                 score=mean,
                 deviation=deviation,
                 measure=task.measure,
-            )  # fmt: skip
+            )
         )
     return made
 

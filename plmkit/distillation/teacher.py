@@ -34,11 +34,11 @@ def teacher_network(parts: Parts, device: torch.device) -> Network:
 def check_comparable(parts: Parts, what: str) -> None:
     """Refuse a network whose layers and attention are not those of a plain encoder or decoder."""
     architecture = parts.architecture
-    if not isinstance(architecture, TEXT) or getattr(architecture, "relative_keys", 0):
+    if not isinstance(architecture, TEXT) or not getattr(architecture, "is_berts", True):
         raise SettingError(
             tr(
                 "{what} {folder} is a {architecture}: only encoders such as BERT, RoBERTa and ALBERT, and decoders "
-                "such as GPT-2, are distilled from text. Fine-tune it, and distil the fine-tuned model with --method soft.",
+                "such as GPT-2, are compared state by state. Fine-tune the teacher on a task, and use --method soft.",
                 what=what,
                 folder=parts.folder,
                 architecture=type(architecture).__name__,
@@ -79,7 +79,7 @@ class NetworkTeacher:
         return replace(made, output=self.output.transformed(hidden[places]), table=table, bias=bias)
 
 
-def shape_of(architecture: Architecture) -> dict[str, int]:
+def shape_of(architecture: Architecture) -> dict[str, Any]:
     """The shape of a teacher, as objectives of distillation have it."""
     return {
         "teacher_layers": architecture.layers,

@@ -139,7 +139,8 @@ class HiddenMatchingHead(MatchingHead):
     def __init__(self, settings: HiddenMatching, student: Any) -> None:
         super().__init__(settings)
         chosen = checked_map(
-            settings.layers, student.layers, settings.teacher_layers or student.layers, "objectives.hidden_matching.layers"
+            settings.layers, student.layers, settings.teacher_layers or student.layers,
+            "objectives.hidden_matching.layers",
         )  # fmt: skip
         first = ((0, 0),) if settings.embeddings else ()
         self.pairs = (*first, *enumerate(chosen, start=1))  # layer of the student, layer of the teacher
@@ -279,7 +280,7 @@ class RelationMatchingHead(MatchingHead):
         ours, theirs = states.attention[-1], teacher.attention[self.layer - 1]
         pairs = pairs_of(batch.source.visible, ours.visible)
         losses = [
-            relation_error(*(relation(one, name, self.heads) for one in (ours, theirs)), pairs)
+            relation_error(relation(ours, name, self.heads), relation(theirs, name, self.heads), pairs)
             for name in self.relations
         ]
         return torch.stack(losses).mean()

@@ -38,7 +38,8 @@ def both(request):
 def run_theirs(theirs, given):
     source = given.source
     labels = {
-        "DistilBertForMaskedLM": {"labels": given.targets}, "DistilBertForSequenceClassification": {"labels": given.labels}
+        "DistilBertForMaskedLM": {"labels": given.targets},
+        "DistilBertForSequenceClassification": {"labels": given.labels},
     }.get(type(theirs).__name__, {})  # fmt: skip
     return theirs(input_ids=source.tokens, attention_mask=source.visible.long(), output_hidden_states=True, **labels)
 

@@ -41,7 +41,8 @@ def distilbert_base() -> Recipe:
         objectives=(MaskedLM(),),  # plm distill adds the teacher's
         stages=(Stage(length=512),),
         schedule=Schedule(  # released code: 3 epochs of the corpus with batches of 4,000
-            steps=100_000, batch=4000, learning_rate=5e-4, warmup=0.05, clip=5.0, optimizer=AdamW(epsilon=1e-6, decay=0.0)
+            steps=100_000, batch=4000, learning_rate=5e-4, warmup=0.05, clip=5.0,
+            optimizer=AdamW(epsilon=1e-6, decay=0.0),
         ),
         tuning=Tuning(),
     )  # fmt: skip

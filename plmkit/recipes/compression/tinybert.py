@@ -13,7 +13,7 @@ def tinybert_4l() -> Recipe:
         base,
         name="tinybert-4l",
         paper="arXiv:1909.10351",
-        summary="A small BERT with the attention heads of the large one: a student for `plm distill --method tinybert`.",
+        summary="A small BERT with the attention heads of the large one: for `plm distill --method tinybert`.",
         architecture=base.architecture.with_settings(layers=4, width=312, inner=1200, activation="gelu"),  # 4.1
     )
 
