@@ -30,6 +30,7 @@ from plmkit.inference.arguments import count, number
 from plmkit.inference.loading import Parts, load
 from plmkit.inference.model import Model
 from plmkit.language import tr
+from plmkit.preparation.triples import fitted_to_triples, reads_triples
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Task
 from plmkit.tasks.finetune import FinetuneRequest, Searching
@@ -40,7 +41,7 @@ from plmkit.tokenizers.tokenizer import load_tokenizer
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import pretrain as run_pretraining
 from plmkit.training.processes import check_alone
-from plmkit.training.request import PretrainRequest, with_pretrained_encoder
+from plmkit.training.request import PretrainRequest, adopted, with_pretrained_encoder
 
 PathLike = str | Path
 Pair = tuple[str | None, str | None]  # columns of source and target
@@ -64,6 +65,7 @@ def pretrain(
     target: str | None = None,
     image: str | None = None,
     images: PathLike | None = None,
+    names: PathLike | Sequence[PathLike] = (),
     header: bool = True,
     seed: int = 0,
     extend: bool = False,
@@ -91,6 +93,7 @@ def pretrain(
         source, target: Columns with the two sides of a pair, in tables for an encoder–decoder.
         image, images: Column with the image files, in tables of captions, and the folder of these files. Default: the
             folder of the table.
+        names: For triples, one or several tables with the names of entities and relations.
         header: Whether .csv and .tsv files have a header row.
         seed: Random seed of data order, masking, initial weights and dropout.
         extend: Continue a finished run for the budget given.
@@ -112,6 +115,7 @@ def pretrain(
         column=column,
         pair=(source, target),
         images=(image, None if images is None else str(images)),
+        names=[str(one) for one in ((names,) if isinstance(names, str | Path) else names)],
         header=header,
         seed=seed,
         extend=extend,
@@ -352,14 +356,17 @@ def pretraining(
     column: str | None,
     pair: Pair = (None, None),
     images: Images = (None, None),
+    names: Sequence[str] = (),
     header: bool,
     extend: bool,
     **others: Any,
 ) -> PretrainRequest:
     """The request for a pretraining, with its settings checked."""
-    settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header, pair)
+    chosen = adopted(find(recipe) if isinstance(recipe, str) else recipe, others.get("start"))
+    settings = with_column(settle(chosen, sets), column, header, pair)
     settings = with_pretrained_encoder(settings, others.get("start"))
     settings = with_images(settings, images)
+    settings = fitted_to_triples(with_names(settings, names), corpora, others.get("valid"))
     default = None if extend else settings.recipe.schedule.steps
     request = PretrainRequest(
         settings=settings,
@@ -435,6 +442,15 @@ def with_images(settings: Settings, images: Images) -> Settings:
         settings,
         run=replace(machine, image_column=column or machine.image_column, image_folder=folder or machine.image_folder),
     )
+
+
+def with_names(settings: Settings, names: Sequence[str]) -> Settings:
+    """The settings with the tables of names given by --names."""
+    if (names or settings.run.names) and not reads_triples(settings.recipe):
+        raise SettingError(
+            tr("--names is for triples; {recipe} does not read any. Leave it out.", recipe=settings.recipe.name)
+        )
+    return replace(settings, run=replace(settings.run, names=tuple(names) or settings.run.names))
 
 
 def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int | None) -> Budget:

@@ -18,7 +18,7 @@ from plmkit.recipes.foundations import (
     transformer_xl,
     xlnet,
 )
-from plmkit.recipes.knowledge import ernie
+from plmkit.recipes.knowledge import ernie, ernie2, kg_stage
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
 from plmkit.recipes.multimodal import captions
 from plmkit.recipes.scaling import albert, gpt3
@@ -41,6 +41,11 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "spanbert-large": spanbert.spanbert_large,
     "ernie-mini": ernie.ernie_mini,
     "ernie-1.0": ernie.ernie,
+    "ernie2-tiny": ernie2.ernie2_tiny,
+    "ernie2-mini": ernie2.ernie2_mini,
+    "ernie2-base": ernie2.ernie2_base,
+    "ernie2-large": ernie2.ernie2_large,
+    "kg-stage": kg_stage.kg_stage,
     "roberta-tiny": roberta.roberta_tiny,
     "roberta-mini": roberta.roberta_mini,
     "roberta-base": roberta.roberta_base,

@@ -39,6 +39,11 @@ COUNTS = {
     "spanbert-large": (332_529_664, 336_998_976),
     "ernie-mini": (7_964_928, 8_049_746),
     "ernie-1.0": (99_866_112, 100_477_778),
+    "ernie2-tiny": (4_388_224, 4_439_900),
+    "ernie2-mini": (11_175_168, 11_280_732),
+    "ernie2-base": (109_496_064, 110_144_860),
+    "ernie2-large": (335_160_320, 336_277_340),
+    "kg-stage": (11_170_560, 11_616_904),  # as of bert-mini, a table of 1,000 entities and 100 relations
     "albert-tiny": (2_176_128, 2_214_770),
     "albert-mini": (4_794_624, 4_858_290),
     "albert-base": (11_683_584, 11_813_810),
@@ -280,6 +285,7 @@ LEAVE_MORE = ("electra-tiny-adversarial", "electra-tiny-weighted")  # than a siz
 FOR_MINUTES = [name for name, make in CATALOGUE.items() if make().for_minutes and name not in LEAVE_MORE]
 PAPERS = {  # the recipe of a paper, by how names begin; the longest that fits
     "bert": "bert-base", "bert-wwm": "bert-wwm-base", "spanbert": "spanbert-base", "ernie": "ernie-1.0",
+    "ernie2": "ernie2-base",
     "roberta": "roberta-base", "albert": "albert-base", "electra": "electra-base", "gpt1": "gpt1",
     "gpt2": "gpt2-small", "transformer": "transformer-base",
     "gpt3": "gpt3-125m", "transformer-xl": "transformer-xl-enwik8",
@@ -320,7 +326,8 @@ def flat(part, name: str = "") -> dict[str, object]:
         named = {field.name: getattr(part, field.name) for field in fields(part)}
         settings = {f"{name}.kind": type(part).__name__} if name else {}
     elif isinstance(part, tuple) and part and is_dataclass(part[0]):
-        named, settings = {type(member).__name__: member for member in part}, {}
+        named = {member.name if isinstance(member, DataStream) else type(member).__name__: member for member in part}
+        settings = {}
     else:
         return {name: part}
     for inner, value in named.items():

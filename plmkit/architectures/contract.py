@@ -44,6 +44,7 @@ class Architecture(ABC):
     brought: ClassVar[frozenset[str]] = frozenset()  # settings that a pretrained encoder decides, if one initialises it
     networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, if several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
+    not_a_graph: ClassVar[str | None] = None  # why torch cannot export it to ONNX, in English; None: it can
 
     def with_settings(self, **changes: Any) -> Self:
         """A copy with changed settings, which may be settings of its class beyond this contract."""
@@ -70,6 +71,11 @@ class Architecture(ABC):
     @property
     def segment_count(self) -> int | None:
         """Number of segment ids; None: it has no limit, or does not use them."""
+        return None
+
+    @property
+    def task_count(self) -> int | None:
+        """Number of task embeddings; None: it does not know which pretraining task a row is for."""
         return None
 
     @property
@@ -190,6 +196,7 @@ class Model(nn.Module, ABC):
     """A network that turns a batch into states."""
 
     settings: Any  # the architecture that built it
+    has_layers: ClassVar[bool] = True  # its layers can be looked into; those of a compressed one cannot
 
     @abstractmethod
     def forward(self, batch: Batch) -> States: ...

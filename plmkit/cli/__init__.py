@@ -2,7 +2,7 @@
 
 # in the order in which --help lists them
 from plmkit.cli import looking, training, distilling, evaluating, using, searching, generating  # noqa: F401, I001
-from plmkit.cli import translating, captioning, seeing, words, converting  # noqa: F401
+from plmkit.cli import translating, captioning, completing, seeing, words, converting, compressing  # noqa: F401
 from plmkit.cli.app import app, main
 
 __all__ = ["app", "main"]

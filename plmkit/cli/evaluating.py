@@ -15,6 +15,7 @@ from plmkit.cli.options import (
     Json,
     LabelColumn,
     ModelDir,
+    NameTables,
     NoHeader,
     Quiet,
     SecondColumn,
@@ -41,12 +42,14 @@ if TYPE_CHECKING:
     help=tr(
         "Score a fine-tuned model on labelled rows (with intervals, scores by class, calibration and mistakes), a "
         "causal language model on plain text, or an encoder–decoder on pairs: BLEU and chrF, or ROUGE for summaries; a "
-        "captioner on images with captions: BLEU."
+        "captioner on images with captions: BLEU; a model that was trained on triples on others: filtered ranks."
     ),
     epilog=examples(
         "plm evaluate runs/mine-reviews test.tsv --out report.html",
         "plm evaluate runs/gpt text.txt",
         "plm evaluate runs/en-de test.en+test.de --out test.hyp.txt",
+        "plm evaluate runs/facts test.tsv --known dev.tsv",
+        "plm evaluate runs/mine triples.tsv --by cloze --names names.tsv",
     ),
 )
 def evaluate(
@@ -56,8 +59,9 @@ def evaluate(
         typer.Argument(
             metavar="FILE",
             help=tr(
-                "Labelled rows, plain text for a causal language model, or pairs for an encoder–decoder: a table, or "
-                "SOURCES+TARGETS, two text files whose lines belong together."
+                "Labelled rows, plain text for a causal language model, triples for a model that was trained on some, "
+                "or pairs for an encoder–decoder: a table, or SOURCES+TARGETS, two text files whose lines belong "
+                "together."
             ),
         ),
     ],
@@ -95,6 +99,26 @@ def evaluate(
             help=tr("Pairs: bleu (with chrF) or rouge. Default: rouge for a column of summaries or titles, else bleu.")
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help=tr(
+                "Triples: rank entities by the table of their vectors (table, the default), or by the tokens of their "
+                "names (cloze), which any masked language model can."
+            )
+        ),
+    ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help=tr(
+                "Triples: more that are true, which no rank counts against; repeatable. Those of the training and of "
+                "FILE are known."
+            ),
+        ),
+    ] = None,
+    names: NameTables = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -121,8 +145,22 @@ def evaluate(
         },
         out={"--out": out},
         captions={"--image": image, "--images": images},
+        triples={"--by": by, "--known": known or None, "--names": names or None},
     )  # fmt: skip
     scores: dict[str, Any]
+    if not loaded.tasks and (loaded.graph is not None or by is not None):
+        given.check_for_triples(model)
+        from plmkit.cli import show_triples
+        from plmkit.inference.ranking import evaluate_triples
+
+        scores = evaluate_triples(
+            loaded, file, screen(quiet), by=by, known=known or (), names=names or (), header=not no_header
+        )
+        if as_json:
+            print_json(scores)
+        else:
+            show_triples.ranks(scores)
+        return
     if loaded.architecture.image_pixels is not None:
         given.check_for_captioner(model)
         from plmkit.inference.caption_scores import evaluate_captions
@@ -227,9 +265,33 @@ class GivenOptions:
     beams: Options
     pairs: Options
     captions: Options
+    triples: Options
     out: Options
 
+    def check_for_triples(self, model: Path) -> None:
+        if option := first_given(
+            self.text, self.rows, self.plain, self.beams, self.pairs, self.captions, self.out
+        ):  # fmt: skip
+            raise SettingError(
+                tr(
+                    "{model} is scored on triples, and {option} would be ignored. Leave it out.",
+                    model=model,
+                    option=option,
+                )
+            )
+
+    def check_without_triples(self, model: Path) -> None:
+        if option := first_given(self.triples):
+            raise SettingError(
+                tr(
+                    "{option} is for triples, which {model} was not trained on. Leave it out.",
+                    option=option,
+                    model=model,
+                )
+            )
+
     def check_for_captioner(self, model: Path) -> None:
+        self.check_without_triples(model)
         if option := first_given(self.rows, self.plain, self.pairs, self.out):
             raise SettingError(
                 tr(
@@ -290,6 +352,7 @@ class GivenOptions:
             )
 
     def check_without_images(self, model: Path) -> None:
+        self.check_without_triples(model)
         if option := first_given(self.captions):
             raise SettingError(
                 tr("{option} is for captions of images; {model} reads text. Leave it out.", option=option, model=model)

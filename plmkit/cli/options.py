@@ -109,6 +109,16 @@ ImageFolder = Annotated[
         "--images", metavar="FOLDER", help=tr("Captions: folder of the image files. Default: that of the table.")
     ),
 ]
+NameTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--names",
+        metavar="FILE",
+        help=tr(
+            "Triples: table with the ids of entities or relations and their names; repeatable. Default: ids are names."
+        ),
+    ),
+]
 FirstColumn = Annotated[
     str | None,
     column_option(
@@ -152,7 +162,7 @@ def opened(model: Path, quiet: bool) -> "Model":
     from plmkit.inference.loading import model_of, read_parts
     from plmkit.training.threads import Threads
 
-    loaded = model_of(read_parts(model, screen(quiet).say))
+    loaded = model_of(read_parts(model, screen(quiet).say, graphs=True))
     Threads(None, screen(quiet).say)
     return loaded
 

@@ -15,6 +15,7 @@ from plmkit.cli.options import (
     Json,
     LabelColumn,
     ModelDir,
+    NameTables,
     NoHeader,
     OutDir,
     Quiet,
@@ -66,6 +67,7 @@ def finetuning_settings() -> list[str]:
         "plm pretrain bert-mini more.txt --from runs/mine --out runs/more",
         "plm pretrain transformer-mini pairs.tsv --source en --target de --out runs/en-de",
         "plm pretrain caption-mini captions.jsonl --images photos/ --out runs/captions",
+        "plm pretrain kg-stage triples.tsv my_texts/ --names names.tsv --from runs/mine --out runs/facts",
     ),
 )
 def pretrain(
@@ -97,6 +99,7 @@ def pretrain(
     target: TargetColumn = None,
     image: ImageColumn = None,
     images: ImageFolder = None,
+    names: NameTables = None,
     no_header: NoHeader = False,
     seed: Annotated[int, typer.Option(help=tr("Random seed (data order, masking, initial weights, dropout)."))] = 0,
     extend: Annotated[bool, typer.Option("--extend", help=tr("Continue a finished run for the budget given."))] = False,
@@ -120,7 +123,8 @@ def pretrain(
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
         tokenizer=tokenizer, valid=valid, column=text, pair=(source, target),
-        images=(image, None if images is None else str(images)), header=not no_header, seed=seed, extend=extend,
+        images=(image, None if images is None else str(images)), names=names or (), header=not no_header,
+        seed=seed, extend=extend,
     )  # fmt: skip
     record = train(request, screen(quiet))
     if not record.is_finished:

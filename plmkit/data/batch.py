@@ -68,10 +68,22 @@ class Batch:
     random_next: Tensor | None = None  # (B,) 1 where the second text is from elsewhere, 0 where it follows, or IGNORE
     swapped_order: Tensor | None = None  # (B,) 1 where the two texts are swapped, 0 where they are in order, or IGNORE
     mixed_dialogue: Tensor | None = None  # (B,) 1 where an utterance is of another dialogue, 0 where none is, or IGNORE
+    order: Tensor | None = None  # (B,) class of the order in which the parts of a paragraph stand, or IGNORE
+    distance: Tensor | None = None  # (B,) 0: adjacent texts, 1: of one document, 2: of different ones, or IGNORE
+    discourse: Tensor | None = None  # (B,) the relation that a connective between the two texts expressed, or IGNORE
+    relevance: Tensor | None = (
+        None  # (B,) 0: the query led to a click on the title, 1: showed it, 2: neither, or IGNORE
+    )
+    capitals: Tensor | None = None  # (B, L) 1 where the text has a capital letter, 0 where it has none, or IGNORE
+    elsewhere: Tensor | None = None  # (B, L) 1 where the token is in another segment of its document, 0: not, or IGNORE
+    entities: Tensor | None = None  # (B, L) number of the entity to predict at each position, or IGNORE
+    relation: Tensor | None = None  # (B,) number of the relation between the two entities of a row, or IGNORE
+    corrupted_triple: Tensor | None = None  # (B,) 1 where an entity of a triple is a random one, 0 where not, or IGNORE
     labels: Tensor | None = None  # (examples, ...) task labels, in the shape that their head reads
     ngrams: tuple[Tensor, Tensor] | None = None  # (examples, K) numbers of n-grams, and their weights, 0 on padding
     words: Tensor | None = None  # (examples, W, 2) of each word the row of its example and the position in it, or -1
     heads: frozenset[str] | None = None  # the heads that this batch is for; None: all
+    task: Tensor | None = None  # (B,) the pretraining task of a row, for a task embedding; None: the architecture's own
     places: Tensor | None = None  # (B, L) 1 in the text that an answer is a part of, 2 at the token for "none", else 0
     separators: Tensor | None = None  # (B,) position of the last separator of each row; None: the rows have none
     alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
@@ -110,6 +122,11 @@ class Batch:
     def most_alternatives(self) -> int:
         """Number of rows of the example that has the most."""
         return 1 if self.alternatives is None else int(self.alternatives.bincount().max())
+
+    def of_stream(self, heads: frozenset[str] | None, task: int | None) -> Self:
+        """The batch with the heads that its stream trains, and the task that it is for."""
+        tasks = None if task is None else torch.full((len(self.source.tokens),), task)
+        return self if heads is None and task is None else replace(self, heads=heads, task=tasks)
 
     def part(self, start: int, stop: int) -> Self:
         """The examples from `start` to before `stop`, each with all its rows."""

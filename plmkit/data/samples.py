@@ -36,6 +36,7 @@ class Position:
 
     stage: int = 0  # of the recipe's
     places: Mapping[str, Place] = field(default_factory=dict)  # by name; those that are unread are left out
+    owed: Mapping[str, float] = field(default_factory=dict)  # steps that streams with exact shares lag behind them
 
     def at(self, name: str) -> Place:
         return self.places.get(name, Place())
@@ -177,9 +178,18 @@ def grouped(lengths: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndar
     return np.concatenate([mixed.ravel(), order[whole:]])
 
 
-def split(store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000) -> Split:
+def split(
+    store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000, among: np.ndarray | None = None
+) -> Split:
     """Hold out random documents: a share of the tokens, at most `most`, at least one document."""
-    sizes = store.document_tokens()
+    if among is not None:
+        parts = split_sizes(store.document_tokens()[among], seed, share, most)
+        return Split(train=among[parts.train], valid=among[parts.valid])
+    return split_sizes(store.document_tokens(), seed, share, most)
+
+
+def split_sizes(sizes: np.ndarray, seed: int, share: float, most: int) -> Split:
+    """The numbers of the documents of these sizes to train on, and to hold out."""
     wanted = min(share * sizes.sum(), most)
     if share <= 0 or len(sizes) < 2:
         return Split(train=np.arange(len(sizes)), valid=np.zeros(0, dtype=np.int64))

@@ -16,6 +16,7 @@ from plmkit.generation.options import options_from
 from plmkit.generation.sequence import GeneratedText
 from plmkit.inference.arguments import count, one_text
 from plmkit.inference.captioning import CAPTION_BEAMS, caption_images, given_images
+from plmkit.inference.completing import complete_triple
 from plmkit.inference.embedding import embed_texts
 from plmkit.inference.given import given, given_texts, given_to_tasks
 from plmkit.inference.masked import fill_blanks, pseudo_score
@@ -239,6 +240,23 @@ class Model(Reader):
         paths, alone = given_images(images)
         found = caption_images(self, paths, count(beams, "beams"))
         return found[0] if alone else found
+
+    def complete(
+        self, *, head: str | None = None, relation: str | None = None, tail: str | None = None, top: int = 10
+    ) -> Any:
+        """Complete a triple, with a model that was trained on a knowledge graph.
+
+        Args:
+            head: The head: an id or a name of the graph, or any text. Default: it is to be found.
+            relation: The relation, likewise.
+            tail: The tail, likewise.
+            top: Number of answers.
+
+        Returns:
+            For two parts, a list of `Completion` (`id`, `name`, `probability`, `known`), most likely first; for all
+            three, a `Plausibility` (`probability`, `known`).
+        """
+        return complete_triple(self, head, relation, tail, count(top, "top"))
 
     def stream(self, prompt: str, **options: Any) -> Iterator[str]:
         """Continue one text, in pieces as they are generated.

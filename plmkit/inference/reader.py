@@ -13,6 +13,7 @@ from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
 from plmkit.data.batch import Batch, States
+from plmkit.data.graph import Graph
 from plmkit.data.vocabulary import MANY_UNKNOWN_INPUT
 from plmkit.errors import InputError, PlmError, TruncationWarning, UnknownTokensWarning
 from plmkit.generation.engine import Engine, engine_for
@@ -99,13 +100,14 @@ class Reader:
     def __init__(
         self, *, network: Network, architecture: Any, tokenizer: Tokenizer, folder: Path,
         tasks: Sequence[Task] = (), device: torch.device | None = None,
-        max_length: int | None = None, pooling: Pooling = MEAN,
+        max_length: int | None = None, pooling: Pooling = MEAN, graph: Graph | None = None,
     ) -> None:  # fmt: skip
         self.device = device or torch.device("cpu")
         self.network = network.to(self.device).eval()
         self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
         self.tasks, self.pooling = {task.name: task for task in tasks}, pooling
         self.max_length = max_length or architecture.max_length  # tokens per row
+        self.graph = graph  # that it was trained on
         self.generator: Reader | None = None  # of ELECTRA: fills blanks, which a discriminator cannot
 
     def rows(self, texts: Sequence[Text]) -> list[Framed]:
@@ -168,6 +170,14 @@ class Reader:
         """The head of that name; without it, a model is refused with a message that says what it can do."""
         if name in self.network.heads:
             return self.network.heads[name]
+        if not self.network.model.has_layers:
+            raise PlmError(
+                tr(
+                    "{folder} is a compressed model, so it cannot {verb}. Use the model that it was made from.",
+                    folder=self.folder,
+                    verb=verb,
+                )
+            )
         if self.architecture.translates:
             raise self.only_translates(verb)
         check_reads_text(self.architecture, self.folder, verb)

@@ -1,9 +1,9 @@
 """The contracts of objectives and of the heads they build."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -69,9 +69,18 @@ class Objective(ABC):
                 )
             )
 
+    @property
+    def classes(self) -> Mapping[str, int]:
+        """How many classes of labels its head tells apart, by field; they must be those of the rows."""
+        return {}
+
     @abstractmethod
     def build(self, model: BuiltModel) -> "Head":
         """The head, with initial weights, on a model that an architecture built."""
+
+    def for_graph(self, entities: int, relations: int) -> Self:
+        """The objective for a knowledge graph with these numbers of entities and relations."""
+        return self
 
 
 class Head(nn.Module, ABC):
@@ -80,6 +89,7 @@ class Head(nn.Module, ABC):
     fills: ClassVar[bool] = False  # `output` predicts masked tokens from both sides
     generates: ClassVar[bool] = False  # `output` predicts each token from those before it
     translates: ClassVar[bool] = False  # `output` predicts each token of a target from its source and those before it
+    predicts_entities: ClassVar[bool] = False  # of a knowledge graph, and starts from their names
     uses_layers: ClassVar[bool] = False  # in training it uses the states of all layers
     uses_attention: ClassVar[bool] = False  # it uses queries, keys and values of all layers
     reads_teacher: frozenset[str] = frozenset()  # parts of a teacher that it compares with; those of Teacher.observe
@@ -112,6 +122,9 @@ class Head(nn.Module, ABC):
     def shared(self, states: States, batch: Batch) -> States:
         """The states, with what this head computes once for itself and another one."""
         return states
+
+    def begin_from_names(self, names: Sequence[Sequence[int]], frequencies: Sequence[int]) -> None:
+        """Initial weights from the tokens of the names of a graph's entities, and how often each is an answer."""
 
     def connect(self, heads: Mapping[str, "Head"]) -> None:
         """Called once all heads are built, to find those of `needs_objectives`."""

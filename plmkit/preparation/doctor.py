@@ -14,8 +14,10 @@ from plmkit.data.rows import Plan, StretchPlan
 from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable
 from plmkit.language import several, tr
-from plmkit.preparation.prepare import Material, prepare, reads_pairs
+from plmkit.preparation.opening import reads_pairs
+from plmkit.preparation.prepare import Material, prepare
 from plmkit.preparation.preview import preview
+from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device
@@ -65,6 +67,8 @@ class Diagnosis:
     preview: tuple[tuple[str, str], ...]  # input of the model, original text
     hidden: tuple[tuple[tuple[int, int], ...], ...]  # for each example: the characters of each masked unit
     stages: tuple[int, ...]  # for each example: the stage of the run, from 0
+    streams: tuple[str, ...]  # for each example: the stream of the recipe
+    labels: tuple[str, ...]  # for each example: what is predicted of it besides tokens, in words
     bad_files: dict[str, str]  # why each unreadable file was left out
 
     def as_json(self) -> dict[str, Any]:
@@ -79,7 +83,8 @@ def examine(
     try:
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
     except InputError:
-        if reads_pairs(settings.recipe) or settings.recipe.architecture.image_pixels:  # its files are read together
+        whole = reads_pairs(settings.recipe) or reads_triples(settings.recipe)
+        if whole or settings.recipe.architecture.image_pixels:  # its files are read together
             raise
         machine = settings.run
         read = {
@@ -116,11 +121,15 @@ def diagnose(
     survey = material.store.survey
     plan, _ = material.samples.plan(0, recipe.stages[0].length)
     sizes = material.store.document_tokens()
-    shares = np.bincount(material.store.sources, weights=sizes, minlength=len(material.names)) / sizes.sum()
+    own = material.store.sources < len(material.names)  # held-out triples are in the same store, after all others
+    shares = np.bincount(material.store.sources[own], weights=sizes[own], minlength=len(material.names))
     found: dict[str, Any] = dict(
         vocabulary=len(material.tokenizer.vocabulary),
         languages={name: round(share, 4) for name, share in survey.languages().items()},
-        sources={printable(name): round(float(share), 4) for name, share in zip(material.names, shares, strict=True)},
+        sources={
+            printable(name): round(share, 4)
+            for name, share in zip(material.names, (shares / shares.sum()).tolist(), strict=True)
+        },
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
         **{name: getattr(survey, name) for name in SURVEYED},
@@ -133,15 +142,28 @@ def diagnose(
     )
     examples = preview(material, recipe, shown) if shown else []
     samples = material.samples
-    notes = samples.arrange.notes(material.store, samples.documents, recipe.max_length)
     return Diagnosis(
-        warnings=(*warnings(found, recipe.schedule.batch, samples.continues), *notes),
+        # of triples, what is said of running text is no matter
+        warnings=(
+            *([] if reads_triples(recipe) else warnings(found, recipe.schedule.batch, samples.continues)),
+            *notes(material, recipe),
+        ),
         preview=tuple((example.seen, example.whole) for example in examples),
         hidden=tuple(example.masked for example in examples),
         stages=tuple(example.stage for example in examples),
+        streams=tuple(example.stream for example in examples),
+        labels=tuple(example.labels for example in examples),
         bad_files=bad_files or {},
         **found,
     )
+
+
+def notes(material: Material, recipe: Recipe) -> list[str]:
+    """What is left out, and what the arrangements of the streams say of this text, each once."""
+    found = list(material.left_out)
+    for samples in material.streams.values():
+        found += samples.arrange.notes(material.store, samples.documents, recipe.max_length)
+    return list(dict.fromkeys(found))
 
 
 def following_pairs(plan: Plan) -> int | None:

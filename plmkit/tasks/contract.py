@@ -272,9 +272,9 @@ class Task(ABC):
         """The task with what its training rows determine, such as the classes; refuses rows unfit for training."""
         return self
 
-    def stratum(self, row: Row) -> str:
-        """Of rows that are held out as dev, those of each stratum are as many in proportion."""
-        return ""
+    def strata(self, rows: Sequence[Row]) -> list[str]:
+        """Of each row; of those that are held out as dev, the rows of each stratum are as many in proportion."""
+        return [""] * len(rows)
 
     def jointly(self, rows: int, vocabulary: Vocabulary) -> Self:
         """The task as it is trained with others, on this many rows."""

@@ -30,7 +30,7 @@ from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.scores import over_seeds
 from plmkit.tasks.seed_result import SEEDS, SeedResult, load_result, save_result
 from plmkit.tasks.seed_run import Finetuning, SeedRun, build
-from plmkit.tasks.settings import Settled, TaskSettings, for_several
+from plmkit.tasks.settings import Settled, TaskSettings, for_several, with_task_embedding
 from plmkit.tasks.taking_up import Taken, TaskFiles, TaskGuide, taken_up
 from plmkit.tasks.task_list import TaskList
 from plmkit.tasks.task_run import TaskData
@@ -122,6 +122,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     check_alone("plm finetune")
     parts = request.guide.student if request.guide else read_parts(request.model, screen.say)
     parts = with_task_tokens(without_generator(parts))
+    chosen = with_task_embedding(parts.architecture, request.settings.task_embedding)
+    parts = replace(parts, architecture=chosen)
     for files in request.tasks:
         check_supported(files.task, parts.architecture, request.model)
     pooling = request.task.pooling if not request.others else "first"

@@ -7,6 +7,8 @@ NAMES = (
     "masked_lm", "next_sentence", "sentence_order", "real_dialogue", "span_boundary", "generator_lm", "replaced_token",
     "adversarial_generator", "adaptive_lm", "auxiliary_lm", "causal_lm", "permuted_lm", "translation_lm", "smoothing",
     "forward_lm", "backward_lm", "forward", "backward",
+    "capital_prediction", "token_document_relation", "sentence_reordering", "sentence_distance", "discourse_relation",
+    "search_relevance", "capitals", "elsewhere", "order", "distance", "discourse", "relevance",
     "masked", "next", "generator", "replaced", "reward", "loss",
     # scores
     "accuracy", "macro_f1", "micro_f1", "mcc", "pearson", "spearman", "mse", "mae", "exact", "f1", "rouge_l",

@@ -1,11 +1,13 @@
 """A request that has been checked: the corpus read, the network built, and both known to fit into memory."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
+from plmkit.data.graph import Graph
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.data.vocabulary import unnamed
@@ -14,8 +16,10 @@ from plmkit.fit import kind_of
 from plmkit.inference.loading import Parts, start_from
 from plmkit.language import comma, several, tr
 from plmkit.network import Network
+from plmkit.objectives.triples import EntityPrediction, RelationPrediction
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
+from plmkit.preparation.triples import reads_triples, without_text
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
@@ -129,7 +133,17 @@ def documents_reported(found: Diagnosis) -> str:
 
 def report(found: Diagnosis, recipe: Recipe, screen: Screen) -> None:
     """What `plm doctor` reports, in short."""
-    if recipe.architecture.translates:
+    if reads_triples(recipe):
+        screen.say(
+            tr(
+                "Triples: {triples:,} to train on, {held_out:,} held out.",
+                triples=found.documents - found.held_out,
+                held_out=found.held_out,
+            )
+        )
+        if recipe.adopts and all(stream.arrangement.triples for stream in recipe.streams):
+            screen.say(without_text(recipe))
+    elif recipe.architecture.translates:
         screen.say(
             tr(
                 "Pairs: {pairs:,} to train on, {held_out:,} held out; {tokens:,} tokens.",
@@ -162,12 +176,17 @@ def build(job: Job) -> Network:
 
 def initial_network(request: PretrainRequest, material: Material, start: Parts | None, screen: Screen) -> Network:
     torch.manual_seed(request.seed & WORD)
-    network = request.settings.recipe.build(material.tokenizer.vocabulary)
+    start = start and of_graph(start, material.graph)
+    # of a model to start from, the embeddings may have more rows than there are tokens
+    network = request.settings.recipe.build(start.vocabulary if start else material.tokenizer.vocabulary)
     if start:
         # counts initialise heads that `start` lacks; its embeddings and its whole vocabulary are kept
         initialisation = replace(request.settings.recipe.initialisation, cooccurrence_embeddings=False)
         initialisation.apply(network, Counting(material=material, seed=request.seed, screen=screen))
-        if fresh := start_from(network, start):
+        fresh = start_from(network, start)
+        if named := begin_from_names(network, material, fresh):
+            screen.say(tr("The vectors of entities start from the tokens of their names."))
+        if fresh := [name for name in fresh if name not in named]:
             screen.say(
                 tr(
                     "{start} has no weights for {fresh}; initialised randomly.",
@@ -176,8 +195,27 @@ def initial_network(request: PretrainRequest, material: Material, start: Parts |
                 )
             )
     else:
+        begin_from_names(network, material, list(network.heads))
         network.restrict_vocabulary(lambda: material.frequencies)
     return network
+
+
+def of_graph(start: Parts, graph: Graph | None) -> Parts:
+    """The model to start from, without what it knows of the entities and relations of another graph."""
+    if graph is None or graph.same_terms(start.graph):
+        return start
+    own = tuple(f"heads.{kind.name}." for kind in (EntityPrediction, RelationPrediction))
+    return replace(start, weights={name: one for name, one in start.weights.items() if not name.startswith(own)})
+
+
+def begin_from_names(network: Network, material: Material, fresh: Sequence[str]) -> list[str]:
+    """Initialise heads that predict entities, if they are new, from the names of these; returns their names."""
+    heads = {name: head for name, head in network.all_heads().items() if name in fresh and head.predicts_entities}
+    if heads:
+        names, frequencies = material.entity_names()
+        for head in heads.values():
+            head.begin_from_names(names, frequencies)
+    return list(heads)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ DECIDING = ("layout", "column", "header", "weights", "valid_share")
 # did; of the settings, what they did
 UNKNOWN = ("columns", "temperature")
 TASK_BEFORE: dict[str, Any] = {"long": "cut", "label_smoothing": 0.0, "sigmoid": False}
-SETTINGS_BEFORE: dict[str, Any] = {"evaluations": 1}
+SETTINGS_BEFORE: dict[str, Any] = {"evaluations": 1, "task_embedding": None}
 HELD_OUT = 0.1  # the default task.dev_share; older versions held nothing out
 
 

@@ -19,6 +19,7 @@ from plmkit.training.loop import Report, State
 from plmkit.training.step import Step, validate_streams
 
 METRICS = "metrics.jsonl"
+VALID = "valid/"  # prefix of validation losses
 Part = Callable[[Report], None]
 Bar = Callable[..., None]
 HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
@@ -118,7 +119,7 @@ class Validation:
     def measure(self, state: State) -> dict[str, float]:
         if self.batches:
             losses = validate_streams(self.step.network, self.batches, self.step.world.device, self.step.dtype)
-            self.scores = {f"valid/{name}": round(loss, 5) for name, loss in losses.items()}
+            self.scores = {f"{VALID}{name}": round(loss, 5) for name, loss in losses.items()}
             self.log.write(state.step, {**self.scores, "seconds": round(state.seconds, 2)})
         return self.scores
 
@@ -172,10 +173,10 @@ class Journal:
 
 
 def epoch_of(position: Position) -> str:
-    """The epoch being read, from 1 on; with several streams, that of each."""
+    """The epoch being read, from 1 on; with several streams in different ones, that of each."""
     epochs = {name: place.epoch + 1 for name, place in position.places.items()}
-    if len(epochs) < 2:
-        return tr("epoch {epoch}", epoch=sum(epochs.values()))
+    if len(set(epochs.values())) < 2:
+        return tr("epoch {epoch}", epoch=max(epochs.values(), default=0))
     each = [tr("epoch {epoch} of {stream}", epoch=epoch, stream=name) for name, epoch in sorted(epochs.items())]
     return tr(", ").join(each)
 

@@ -49,6 +49,8 @@ def batch_of_everything() -> Batch:
     return Batch(
         source=Side(tokens=tokens, visible=torch.ones_like(tokens, dtype=torch.bool)), targets=targets, edges=edges,
         random_next=torch.tensor([0, 1]), swapped_order=torch.tensor([0, 1]), mixed_dialogue=torch.tensor([0, 1]),
+        order=torch.tensor([0, 5]), distance=torch.tensor([2, 1]), discourse=torch.tensor([14, 0]),
+        relevance=torch.tensor([1, 2]), capitals=(tokens % 2), elsewhere=(tokens % 3 == 0).long(),
         attention_order=order, reversed=torch.tensor([False, True]),
     )  # fmt: skip
 
