@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_graph import write_triples
 from safetensors.torch import load_file
 
 import plmkit
@@ -13,6 +14,7 @@ from plmkit.interop.families import FAMILIES
 
 NAMES = sorted({name.rpartition("-")[0] for name in CATALOGUE if name.endswith(("-tiny", "-mini"))})
 SMALLEST = [next(name for name in (f"{family}-tiny", f"{family}-mini") if name in CATALOGUE) for family in NAMES]
+SMALLEST += [name for name in CATALOGUE if find(name).adopts]  # of the size of the model that they start from
 SHRUNK = {
     "architecture.max_length": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
     "architecture.inner": 128, "architecture.embedding": 16, "architecture.features": 16,
@@ -55,6 +57,8 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, shapes, row
     text = pairs if find(name).architecture.translates else mixed_corpus
     if find(name).architecture.image_pixels is not None:
         text = shapes
+    if find(name).adopts:
+        text = write_triples(tmp_path / "triples.tsv")
     command = ["pretrain", name, text, "--steps", 80, *options(name)]
     ran = plm(*command, "--out", out)
     assert ran.code == 0, ran.err

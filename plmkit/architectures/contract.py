@@ -44,6 +44,7 @@ class Architecture(ABC):
     brought: ClassVar[frozenset[str]] = frozenset()  # settings that a pretrained encoder decides, if one initialises it
     networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, if several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
+    not_a_graph: ClassVar[str | None] = None  # why torch cannot export it to ONNX, in English; None: it can
 
     def with_settings(self, **changes: Any) -> Self:
         """A copy with changed settings, which may be settings of its class beyond this contract."""

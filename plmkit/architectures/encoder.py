@@ -38,6 +38,8 @@ class Encoder(Architecture):
     local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
     distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none
+    kept_heads: tuple[int, ...] | None = None  # attention heads left in each layer by pruning; none: all
+    kept_inner: tuple[int, ...] | None = None  # feed-forward units left in each layer by pruning; none: all
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler", "pooler_dropout"}
     initial: ClassVar[frozenset[str]] = frozenset({"local_heads", "initialiser"})
@@ -57,6 +59,7 @@ class Encoder(Architecture):
         if self.local_heads and self.width // self.heads % 2:
             raise SettingError(tr("architecture.local_heads needs heads of even width."))
         check_distances(self)
+        self.check_kept()
         check_activations(self, "activation", "pooler_activation")
         if self.initialiser not in INITIALISERS:
             raise SettingError(
@@ -67,6 +70,27 @@ class Encoder(Architecture):
                 )
             )
         check_dropout(self, "dropout", "attention_dropout", "pooler_dropout")
+
+    def check_kept(self) -> None:
+        """Pruning leaves one of each in every layer, or more."""
+        for name, kept, most in (("heads", self.kept_heads, self.heads), ("inner", self.kept_inner, self.inner)):
+            if kept is not None and (len(kept) != self.layers or not all(1 <= count <= most for count in kept)):
+                raise SettingError(
+                    tr(
+                        "architecture.kept_{name} must have a number from 1 to {most} for each of {layers} layers; "
+                        "found {kept}.",
+                        name=name,
+                        most=most,
+                        layers=self.layers,
+                        kept=kept,
+                    )
+                )
+        if self.kept_heads is not None and (self.relative_keys or self.distance_bias):
+            raise SettingError(tr("architecture.kept_heads needs attention without distances."))
+
+    @property
+    def is_pruned(self) -> bool:
+        return self.kept_heads is not None or self.kept_inner is not None
 
     @property
     def writes(self) -> frozenset[str]:
@@ -84,7 +108,7 @@ class Encoder(Architecture):
     @property
     def is_berts(self) -> bool:
         """Whether its computation is that of BERT, which other libraries have, whatever its shape."""
-        return not (self.relative_keys or self.distance_bias)
+        return not (self.relative_keys or self.distance_bias or self.is_pruned)
 
     def for_task(self, dropout: float) -> Self:
         """The network that is fine-tuned, with a pooler."""
@@ -106,15 +130,19 @@ def input_embedding(settings: Encoder, vocabulary_size: int) -> InputEmbedding:
     )
 
 
-def attention_of(settings: Encoder) -> SelfAttention:
+def attention_of(settings: Encoder, layer: int = 0) -> SelfAttention:
+    if settings.kept_heads is not None:
+        kept = settings.kept_heads[layer]
+        return SelfAttention(settings.width, settings.heads, settings.attention_dropout, kept=kept)
     return self_attention(
         settings.width, settings.heads, settings.attention_dropout,
         relative_keys=settings.relative_keys, distance_bias=settings.distance_bias,
     )  # fmt: skip
 
 
-def feed_forward_of(settings: Encoder) -> FeedForward:
-    return FeedForward(settings.width, settings.inner, settings.activation)
+def feed_forward_of(settings: Encoder, layer: int = 0) -> FeedForward:
+    inner = settings.inner if settings.kept_inner is None else settings.kept_inner[layer]
+    return FeedForward(settings.width, inner, settings.activation)
 
 
 def block_of(settings: Encoder, attention: nn.Module, feed_forward: nn.Module) -> PostNormBlock:
@@ -159,12 +187,13 @@ class EncoderModel(Model):
             object.__setattr__(self, "embed", embed)  # not registered with torch, or it would be saved twice
         self.project = nn.Linear(self.embed.width, settings.width) if settings.is_narrow else None
         self.blocks = nn.ModuleList(
-            block_of(settings, attention_of(settings), feed_forward_of(settings)) for _ in range(settings.layers)
+            block_of(settings, attention_of(settings, layer), feed_forward_of(settings, layer))
+            for layer in range(settings.layers)
         )
         self.pooler_dropout = Dropout(settings.pooler_dropout or 0.0)
         self.pooler = nn.Linear(settings.width, settings.width) if settings.pooler else None
         INITIALISERS[settings.initialiser](self)
-        if settings.local_heads:
+        if settings.local_heads and not settings.is_pruned:
             init_local_heads(self.embed.positions, self.project, list(self.blocks), settings.heads)
 
     def new_embedding(self, vocabulary_size: int) -> InputEmbedding:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plmkit.cli import show_tasks
+from plmkit.cli.next_commands import next_commands
 from plmkit.data.reading.cells import shown_place
 from plmkit.inference.masked import Candidate
 from plmkit.insight.attention import Attended
@@ -269,7 +270,8 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
         return
     kept = tr(", with the weights of seed {seed}", seed=result["seed"]) if many else ""
     console.print(tr("The model is in {out}{kept}. Next:", out=out, kept=kept), markup=False)
-    console.print(f"  plm predict {out} new.tsv --out answers.tsv", markup=False)
+    for command in next_commands(out, record):
+        console.print(f"  {command}", markup=False)
 
 
 def placed(place: str) -> tuple[str, str]:

@@ -5,20 +5,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from plmkit.architectures.decoder import DecoderModel
 from plmkit.compression.comparing import TOLERANCE, gaps_of
+from plmkit.compression.decoder_graph import write_decoder
 from plmkit.compression.export import graph_of
 from plmkit.compression.folder import GRAPH, Compressed, Measured, stored_all, table_of, write_folder
-from plmkit.compression.measuring import COSINE, TEXT, Rows, Speed, closeness, rows_for, scores_of, size_of, speeds_of
+from plmkit.compression.measuring import LOSS, Rows, Speed, compared_scores, rows_for, size_of, speeds_of
 from plmkit.compression.onnx_extra import library
+from plmkit.compression.pruning import check_prunable, importance_of, kept_of, pruned
 from plmkit.compression.quantise import quantised
 from plmkit.data.reading.files import COMPRESSED
 from plmkit.errors import PlmError, SettingError, nearest
+from plmkit.inference.evaluation import can_evaluate_text
 from plmkit.inference.loading import Parts, model_of, read_parts, without_generator
 from plmkit.inference.model import Model
 from plmkit.interop.huggingface import check_new
 from plmkit.language import comma, tr
 from plmkit.storage.files import new_folder, reported_os_errors, write_json
 from plmkit.storage.manifest import seal
+from plmkit.tasks.contract import Row
+from plmkit.tasks.ngrams import save_ngrams
 from plmkit.terminal.screen import Screen
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import FinetuneRecord
@@ -70,8 +76,9 @@ class Result:
 
     @property
     def losses(self) -> dict[str, float]:
-        """By how much each score fell."""
-        return {name: score - self.after.scores[name] for name, score in self.before.scores.items()}
+        """By how much each score became worse."""
+        falls = {name: score - self.after.scores[name] for name, score in self.before.scores.items()}
+        return {name: -fall if self.measures[name] == LOSS else fall for name, fall in falls.items()}
 
     @property
     def is_kept(self) -> bool:
@@ -146,19 +153,25 @@ def check_able(parts: Parts) -> None:
 def dev_files(model: Path) -> Mapping[str, str | None]:
     """The dev files of a fine-tuning, by the name of the task."""
     record = RunFolder(model).record
-    if not isinstance(record, FinetuneRecord):
-        return {}
+    return run_files(record, "dev") if isinstance(record, FinetuneRecord) else {}
+
+
+def run_files(record: FinetuneRecord, part: str) -> Mapping[str, str | None]:
+    """The files of that part of a fine-tuning, by the name of the task."""
     if len(record.tasks) == 1:
-        return {str(record.tasks[0].get("name")): record.files.get("dev")}
-    return {name.removesuffix(".dev"): file for name, file in record.files.items() if name.endswith(".dev")}
+        return {str(record.tasks[0].get("name")): record.files.get(part)}
+    return {name.removesuffix(f".{part}"): file for name, file in record.files.items() if name.endswith(f".{part}")}
 
 
 def check_scored(request: Request, model: Model, rows: Rows) -> None:
     """Weights with fewer bits, and fewer heads, change predictions: by how much must be known."""
-    if request.to != "onnx" and (missing := [name for name in model.tasks if name not in rows.tasks]):
+    missing = [name for name in model.tasks if name not in rows.tasks]
+    if can_evaluate_text(model) and rows.plain is None:
+        missing = [tr("plain text")]
+    if request.to != "onnx" and missing:
         raise SettingError(
             tr(
-                "--dev is missing: labelled rows of {names}, by which the loss of --to {to} is measured.",
+                "--dev is missing: rows of {names}, by which the loss of --to {to} is measured.",
                 names=comma().join(missing),
                 to=request.to,
             )
@@ -168,11 +181,12 @@ def check_scored(request: Request, model: Model, rows: Rows) -> None:
 def write_graph(draft: Path, request: Request, parts: Parts, before: Model, screen: Screen) -> None:
     """The folder of a graph, with 8 bits per weight where that is wanted."""
     screen.say(tr("Exporting {folder} to ONNX...", folder=request.model))
-    graph = graph_of(before.network.model, len(parts.vocabulary), str(request.model))
-    if request.to == "int8":
-        graph = quantised(graph)
-    draft.mkdir(exist_ok=True)
-    library("onnx").save(graph, str(draft / GRAPH))
+    model = before.network.model
+    if isinstance(model, DecoderModel) and can_evaluate_text(before):
+        write_decoder(draft, model, bits=8 if request.to == "int8" else 32)
+    else:
+        graph = graph_of(model, len(parts.vocabulary), str(request.model))
+        library("onnx").save(quantised(graph) if request.to == "int8" else graph, str(draft / GRAPH))
     heads = tuple(f"heads.{task.name}." for task in parts.tasks)
     record = Compressed(
         to=request.to, model=str(request.model), architecture=parts.architecture,
@@ -213,12 +227,7 @@ def compared(before: Model, after: Model, request: Request, screen: Screen) -> f
 
 def measured(request: Request, before: Model, after: Model, draft: Path, rows: Rows) -> Result:
     """Both models, in turns."""
-    if before.tasks:
-        found = [scores_of(model, rows) for model in (before, after)]
-        measures = {name: measure for name, (measure, _) in found[0].items()}
-        scores = [{name: score for name, (_, score) in one.items()} for one in found]
-    else:
-        scores, measures = [{TEXT: 1.0}, {TEXT: closeness(before, after, rows.texts)}], {TEXT: COSINE}
+    measures, scores = compared_scores(before, after, rows)
     speeds = speeds_of([before, after], rows)
     sizes = [size_of(before.folder), size_of(draft)]
     table = [line(*each) for each in zip(sizes, speeds, scores, strict=True)]
@@ -237,5 +246,43 @@ def finish(draft: Path, result: Result) -> None:
     seal(draft)
 
 
+def write_pruned(draft: Path, request: Request, parts: Parts, before: Model, screen: Screen) -> None:
+    """A run folder like the one that is pruned, with fewer heads."""
+    check_prunable(parts)
+    run = RunFolder(request.model)
+    record = run.record
+    if not isinstance(record, FinetuneRecord):
+        raise PlmError(
+            tr(
+                "{folder} is not a run folder of plm finetune, which --to pruned takes.",
+                folder=request.model,
+            )
+        )
+    rows = judging_rows(request, before, record, screen)
+    screen.say(tr("Judging heads by {count:,} rows...", count=sum(map(len, rows.values()))))
+    made = pruned(parts, kept_of(importance_of(before, rows), request.heads, request.units))
+    folder = RunFolder(draft)
+    checksum = folder.save_weights(made.weights)
+    parts.tokenizer.save(draft, before.max_length)
+    save_ngrams(draft, {task.name: task.ngrams for task in parts.tasks if task.ngrams is not None})
+    folder.write(replace(record, architecture=made.architecture, checksum=checksum))
+
+
+def judging_rows(request: Request, before: Model, record: FinetuneRecord, screen: Screen) -> dict[str, list[Row]]:
+    """Labelled rows of each task: those it was trained on, or the given ones."""
+    given = () if request.train is None else (str(request.train),)
+    found = rows_for(before, given, run_files(record, "train"), screen.say)
+    if missing := [name for name in before.tasks if name not in found.tasks]:
+        raise SettingError(
+            tr(
+                "The rows that {folder} was trained on are not there any more: {names}. Name labelled rows by which "
+                "heads are judged: --train FILE.",
+                folder=request.model,
+                names=comma().join(missing),
+            )
+        )
+    return {name: rows for name, (_, rows) in found.tasks.items()}
+
+
 Write = Callable[[Path, Request, Parts, Model, Screen], None]
-WRITERS: dict[str, Write] = {"onnx": write_graph, "int8": write_graph}
+WRITERS: dict[str, Write] = {"onnx": write_graph, "int8": write_graph, "pruned": write_pruned}

@@ -13,7 +13,7 @@ from plmkit.architectures.contract import Model
 from plmkit.compression.onnx_extra import library
 from plmkit.data.batch import Batch, Side
 from plmkit.errors import PlmError
-from plmkit.language import tr
+from plmkit.language import tr, translated
 
 OPSET = 20  # of the operators; from 20 on Gelu is one of them
 INPUTS = ("tokens", "visible", "segments", "places")
@@ -41,8 +41,9 @@ def graph_of(model: Model, tokens: int, name: str) -> Any:
 
     A model that cannot be exported is refused; `name` is that of its folder.
     """
-    for needed in ("onnxscript", "onnx"):
-        library(needed)
+    library("onnxscript")
+    if model.settings.not_a_graph:
+        raise refused(model, name, translated(model.settings.not_a_graph))
     if sum(weight.numel() * weight.element_size() for weight in model.parameters()) > MAX_BYTES:
         raise PlmError(tr("{folder} has more than 2 GB of weights, which an ONNX file cannot hold.", folder=name))
     rows, length = SHAPE
@@ -61,16 +62,20 @@ def graph_of(model: Model, tokens: int, name: str) -> Any:
                 dynamic_shapes=(by_row, by_row, by_row, places), verbose=False,
             )  # fmt: skip
     except Exception as error:
-        raise PlmError(
-            tr(
-                "{folder} has the architecture {type}, which torch cannot export to ONNX: {reason}.",
-                folder=name,
-                type=type(model.settings).__name__,
-                reason=reason_of(error),
-            )
-        ) from error
+        raise refused(model, name, reason_of(error)) from error
     assert program is not None
     return named(program.model_proto)
+
+
+def refused(model: Model, name: str, reason: str) -> PlmError:
+    return PlmError(
+        tr(
+            "{folder} has the architecture {type}, which torch cannot export to ONNX: {reason}.",
+            folder=name,
+            type=type(model.settings).__name__,
+            reason=reason,
+        )
+    )
 
 
 def outputs_of(model: Model) -> int:

@@ -13,6 +13,7 @@ from plmkit.compression.texts import SAMPLE
 from plmkit.data.reading.columns import Columns, Say
 from plmkit.errors import InputError, SettingError
 from plmkit.inference.embedding import embed_texts
+from plmkit.inference.evaluation import can_evaluate_text, evaluate_text
 from plmkit.inference.model import Model
 from plmkit.inference.predicting import predict_rows
 from plmkit.language import comma, tr
@@ -25,9 +26,15 @@ WEIGHTS = ("*.safetensors", "*.onnx", "*.weights")
 ONE_BY_ONE = 32  # texts
 TOGETHER = 128
 BATCHES = (4, 16, 64)
-SECONDS = 2.0  # that one measurement takes, at most; the first texts are not counted
+MANY_TEXTS = (4, 8)  # that are generated together
+SECONDS = 1.0  # that one measurement takes, at most; the first texts are not counted
 TEXT = "text"  # in place of the name of a task
 COSINE = "cosine"  # the mean of those between the vectors of texts before and after
+LOSS = "loss"  # of a model that generates, in nats per token of a plain text; the lower, the better
+TOKENS = 32  # that are generated for each text
+
+
+Run = Callable[[], int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +52,7 @@ class Rows:
 
     tasks: Mapping[str, tuple[Path, list[Row]]]
     texts: Sequence[Any] = ()
+    plain: Path | None = None  # a text that a model which generates is scored on
 
 
 def size_of(folder: Path) -> int:
@@ -58,6 +66,8 @@ def rows_for(model: Model, dev: Sequence[str], before: Mapping[str, str | None],
     A model without tasks is measured on texts.
     """
     files = files_of(model, dev, before)
+    if can_evaluate_text(model):
+        return Rows(tasks={}, texts=SAMPLE, plain=files.get(""))
     if not model.tasks:
         return Rows(tasks={}, texts=texts_in(model, files[""], say) if "" in files else SAMPLE)
     found = {}
@@ -98,6 +108,19 @@ def texts_in(model: Model, file: Path, say: Say) -> list[Any]:
     return [row.text if row.other is None else (row.text, row.other) for row in rows]
 
 
+def compared_scores(before: Model, after: Model, rows: Rows) -> tuple[dict[str, str], list[dict[str, float]]]:
+    """The measure of each score, and the scores before and after."""
+    if can_evaluate_text(before):
+        if rows.plain is None:
+            return {}, [{}, {}]
+        return {TEXT: LOSS}, [{TEXT: evaluate_text(model, rows.plain).loss} for model in (before, after)]
+    if not before.tasks:
+        return {TEXT: COSINE}, [{TEXT: 1.0}, {TEXT: closeness(before, after, rows.texts)}]
+    found = [scores_of(model, rows) for model in (before, after)]
+    measures = {name: measure for name, (measure, _) in found[0].items()}
+    return measures, [{name: score for name, (_, score) in one.items()} for one in found]
+
+
 def scores_of(model: Model, rows: Rows) -> dict[str, tuple[str, float]]:
     """Of each task the measure by which its best epoch was chosen, and its score."""
     return {name: score_of(model, model.tasks[name], own) for name, (_, own) in rows.tasks.items()}
@@ -121,36 +144,52 @@ def closeness(before: Model, after: Model, texts: Sequence[Any]) -> float:
 def speeds_of(models: Sequence[Model], rows: Rows) -> list[Speed]:
     """Texts per second of models, measured in turns: one by one, and in batches of the best size."""
     found: list[dict[int, float]] = [{} for _ in models]
-    for batch in (1, *BATCHES):
+    sizes, run_of = (MANY_TEXTS, generation) if can_evaluate_text(models[0]) else (BATCHES, reading)
+    for batch in (1, *sizes):
         runs = [run_of(model, rows, batch) for model in models]
-        for made, seconds in zip(found, fastest(runs), strict=True):
-            made[batch] = (ONE_BY_ONE if batch == 1 else TOGETHER) / seconds
-    best = [max(BATCHES, key=made.__getitem__) for made in found]
+        for made, (count, seconds) in zip(found, fastest(runs), strict=True):
+            made[batch] = count / seconds
+    best = [max(sizes, key=made.__getitem__) for made in found]
     return [Speed(alone=made[1], together=made[size], batch=size) for made, size in zip(found, best, strict=True)]
 
 
-def run_of(model: Model, rows: Rows, batch: int) -> Callable[[], object]:
-    """One pass over some texts in batches of a size, from text to answer."""
+def reading(model: Model, rows: Rows, batch: int) -> Run:
+    """One pass over some texts in batches of a size, from text to answer; returns their number."""
     count = ONE_BY_ONE if batch == 1 else TOGETHER
-    if rows.tasks:
-        name, (_, own) = next(iter(rows.tasks.items()))
-        some = list(islice(cycle(own), count))
-        return lambda: predict_rows(model, {name: some}, batch)
     texts = list(islice(cycle(rows.texts or SAMPLE), count))
-    return lambda: embed_texts(model, texts, "sentence", batch)
+    name, (_, own) = next(iter(rows.tasks.items()), ("", (Path(), [])))
+    some = list(islice(cycle(own), count)) if own else []
+
+    def run() -> int:
+        if own:
+            predict_rows(model, {name: some}, batch)
+        else:
+            embed_texts(model, texts, "sentence", batch)
+        return count
+
+    return run
 
 
-def fastest(runs: Sequence[Callable[[], object]]) -> list[float]:
-    """The shortest time of each, in turns: whatever else the machine does, it does to all of them."""
-    best = [float("inf")] * len(runs)
-    for run in runs:
-        run()
+def generation(model: Model, rows: Rows, batch: int) -> Run:
+    """The continuations of some texts; returns the number of new tokens."""
+    room = max(1, model.max_length - TOKENS)
+    prompts = [model.tokenizer.decode(model.tokenizer.encode_plain(text)[: min(16, room)]) for text in rows.texts]
+
+    def run() -> int:
+        return sum(made.tokens for made in model.generate(list(islice(cycle(prompts), batch)), tokens=TOKENS))
+
+    return run
+
+
+def fastest(runs: Sequence[Run]) -> list[tuple[int, float]]:
+    """What each run counted and the seconds of its fastest turn: what else the machine does, it does to all."""
+    counts, best = [run() for run in runs], [float("inf")] * len(runs)
     for _ in turns(SECONDS * len(runs)):
         for number, run in enumerate(runs):
             start = time.perf_counter()
             run()
             best[number] = min(best[number], time.perf_counter() - start)
-    return best
+    return list(zip(counts, best, strict=True))
 
 
 def turns(seconds: float) -> Iterator[int]:

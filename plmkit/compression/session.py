@@ -59,9 +59,7 @@ class GraphModel(Model):
 
     def forward(self, batch: Batch) -> States:
         if batch.all_layers:
-            raise PlmError(
-                tr("{folder} holds a graph that gives its last layer only.", folder=self.session.file.parent)
-            )
+            raise refuse_layers(self.session.file.parent)
         rows, length = batch.source.tokens.shape
         places = torch.arange(length) if batch.needed is None else places_of(batch.needed)
         found = self.session.run(
@@ -77,12 +75,20 @@ class GraphModel(Model):
 
     @property
     def input_embeddings(self) -> tuple[nn.Module, ...]:
-        raise PlmError(
-            tr(
-                "{folder} holds a graph, whose layers cannot be looked into. Use the model that it was made from.",
-                folder=self.session.file.parent,
-            )
+        raise refuse_embeddings(self.session.file.parent)
+
+
+def refuse_layers(folder: Path) -> PlmError:
+    return PlmError(tr("{folder} is a compressed model, which gives its last layer only.", folder=folder))
+
+
+def refuse_embeddings(folder: Path) -> PlmError:
+    return PlmError(
+        tr(
+            "{folder} is a compressed model, whose layers cannot be looked into. Use the model that it was made from.",
+            folder=folder,
         )
+    )
 
 
 def places_of(needed: Tensor) -> Tensor:

@@ -20,19 +20,21 @@ from plmkit.layers.transformer import drop
 class SelfAttention(nn.Module):
     """Every position, or every needed one, attends to all visible ones of its row."""
 
-    def __init__(self, width: int, heads: int, dropout: float, bias: bool = True) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, bias: bool = True, kept: int | None = None) -> None:
+        """Of `heads` that divide the width, the number that was kept, if others were pruned."""
         super().__init__()
-        self.heads = heads
+        inside = width // heads * (kept or heads)
+        self.heads = kept or heads
         self.dropout = dropout
-        self.query_key_value = Linear(width, 3 * width, bias=bias)
-        self.output = Linear(width, width, bias=bias)
+        self.query_key_value = Linear(width, 3 * inside, bias=bias)
+        self.output = Linear(inside, width, bias=bias)
 
     def forward(self, hidden: Tensor, packing: Packing | LayerCache, needed: NeededTokens | None = None) -> Tensor:
         if needed is None:
             return self.output(self.read(self.query_key_value(hidden), packing))
-        width, bias = hidden.shape[-1], self.query_key_value.bias
-        ask, answer = self.query_key_value.weight.tensor_split([width])
-        ask_bias, answer_bias = (None, None) if bias is None else bias.tensor_split([width])
+        inside, bias = self.output.in_features, self.query_key_value.bias
+        ask, answer = self.query_key_value.weight.tensor_split([inside])
+        ask_bias, answer_bias = (None, None) if bias is None else bias.tensor_split([inside])
         (query,) = self.split_heads(needed.unpack(linear(needed.choose(hidden), ask, ask_bias)), 1)
         key, value = self.split_heads(packing.unpack(linear(hidden, answer, answer_bias)), 2)
         record(lambda: softmax_weights(query, key, packing.visible))

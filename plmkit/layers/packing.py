@@ -14,18 +14,20 @@ class Packing:
     def __init__(self, visible: Tensor) -> None:
         self.rows, self.length = visible.shape
         self.shown = visible  # (B, L) False on padding
+        self.kept: Tensor | None = None  # (T,) flat indices of tokens; None: all
+        self.visible: Tensor | None = visible[:, None, None, :]  # for attention; None: all
         if torch.compiler.is_exporting():
-            self.kept, self.visible = None, visible[:, None, None, :]
             self.first = torch.arange(self.rows, device=visible.device) * self.length
             self.last = self.first + (visible * torch.arange(self.length, device=visible.device)).amax(1)
             return
         every, counts = visible.flatten(), visible.sum(1)
         kept = every.nonzero().squeeze(1)
-        self.kept = kept if len(kept) < len(every) else None  # (T,) flat indices of tokens; None: all
-        if self.kept is not None:
+        if len(kept) == len(every):
+            self.visible = None
+        else:
+            self.kept = kept
             self.padding = (~every).nonzero().squeeze(1)  # flat indices of padding
             self.sources = (every.cumsum(0) - 1).clamp_(min=0)  # (B * L,) the token there, or the last before
-        self.visible = None if self.kept is None else visible[:, None, None, :]  # for attention; None: all
         self.first = counts.cumsum(0) - counts  # where each row begins
         self.last = self.first + counts - 1  # where its text ends
 
@@ -62,7 +64,7 @@ class NeededTokens(Packing):
     def __init__(self, every: Packing, needed: Tensor) -> None:
         self.every = every
         if torch.compiler.is_exporting():
-            self.rows, self.length, self.kept, self.visible = every.rows, needed.shape[0], None, None
+            self.rows, self.length, self.kept = every.rows, needed.shape[0], None
             self.first = torch.arange(self.rows, device=needed.device) * self.length
             self.places = needed
             return

@@ -143,7 +143,7 @@ def report(found: Diagnosis, recipe: Recipe, screen: Screen) -> None:
         )
     else:
         screen.say(documents_reported(found))
-    for warning in () if reads_triples(recipe) else found.warnings:  # they are about running text
+    for warning in found.warnings:
         screen.say(f"! {warning}")
 
 

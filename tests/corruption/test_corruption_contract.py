@@ -35,6 +35,10 @@ STORE = replace(  # between the first two sentences of each document is a connec
 )  # fmt: skip
 QUERIES = replace(STORE, relevance=np.array([-1, 0, 1, 1] * 30, dtype=np.int8))
 PAIRS = replace(PAIRS, tokens=PAIRS.tokens % 500 + 6)
+TRIPLES = store_of(*([[2, 1, 3]] * 30), sources=[0, 1] * 15)
+TRIPLES = replace(
+    TRIPLES, tokens=TRIPLES.tokens % 500 + 6, triples=np.array([[one, one % 3, 30 + one] for one in range(30)])
+)
 WORDS = Vocabulary.from_tokens(
     (*SPECIAL_TOKENS, "<|endoftext|>", *(f"w{number}" for number in range(len(STORE.tokens)))),
     needed=(*ROLES, "end"),
@@ -48,6 +52,8 @@ def samples_of(*corruption) -> Samples:
     store = PAIRS if corruption[0].pairs else replace(STORE, tokens=STORE.tokens % 500 + 6)
     if corruption[0].queries:
         store = replace(QUERIES, tokens=store.tokens)
+    if corruption[0].triples:
+        return Samples(TRIPLES, all_documents(TRIPLES), corruption, WORDS, seed=0)
     if corruption[0].images:
         store = replace(store, images=np.zeros((30, 3, 4, 4), dtype=np.uint8))
     return Samples(store, all_documents(store), corruption, WORDS, seed=0)
@@ -65,7 +71,7 @@ def test_an_arrangement_fills_the_fields_it_declares_and_no_others(kind):
     assert filled(batch) == set(kind.writes)
     assert (batch.continues is not None) == kind.continues
     assert int(batch.source.segment_ids.max()) < kind.segments
-    labels = [getattr(batch, name) for name in kind.writes - {"target", "targets", "images"}]
+    labels = [getattr(batch, name) for name in kind.writes - {"target", "targets", "images", "entities"}]
     assert all(label.shape == (8,) for label in labels)
     used = set(batch.source.tokens[batch.source.visible].tolist())
     specials = {role: getattr(WORDS, role) for role in (*ROLES, "end")}
