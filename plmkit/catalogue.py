@@ -5,6 +5,7 @@ from collections.abc import Callable
 from plmkit.errors import RecipeError, nearest
 from plmkit.language import tr
 from plmkit.recipe import Recipe
+from plmkit.recipes.compression import distilbert, tinybert
 from plmkit.recipes.foundations import (
     bert,
     char_transformer,
@@ -62,6 +63,10 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "electra-small": electra.electra_small,
     "electra-base": electra.electra_base,
     "electra-large": electra.electra_large,
+    "distilbert-mini": distilbert.distilbert_mini,
+    "distilbert-base": distilbert.distilbert_base,
+    "tinybert-4l": tinybert.tinybert_4l,
+    "tinybert-6l": tinybert.tinybert_6l,
     "gpt1-tiny": gpt1.gpt1_tiny,
     "gpt1-mini": gpt1.gpt1_mini,
     "gpt1": gpt1.gpt1,

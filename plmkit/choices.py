@@ -51,6 +51,8 @@ from plmkit.corruption.mask.word import NgramMasking, WordMasking
 from plmkit.objectives.causal_lm import AdaptiveLM, AuxiliaryLM, CausalLM
 from plmkit.objectives.contract import Objective
 from plmkit.objectives.direction_lm import BackwardLM, ForwardLM
+from plmkit.objectives.distillation import SoftTargets
+from plmkit.objectives.distillation_states import AttentionMatching, CosineStates, HiddenMatching, RelationMatching
 from plmkit.objectives.image_match import ImageMatch
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.masked_regions import MaskedRegions
@@ -95,6 +97,7 @@ OBJECTIVES: tuple[type[Objective], ...] = (
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM, CapitalPrediction,
     TokenDocumentRelation, SentenceReordering, SentenceDistance, DiscourseRelation, SearchRelevance,
     EntityPrediction, RelationPrediction, TriplePlausibility, ImageMatch, MaskedRegions,
+    SoftTargets, CosineStates, HiddenMatching, AttentionMatching, RelationMatching,
 )  # fmt: skip
 OPTIMIZERS = (Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum)
 CHOICES: dict[str, tuple[type, ...]] = {  # what can be named in place of what a recipe has

@@ -30,6 +30,10 @@ COUNTS = {
     "bert-wwm-mini": (11_170_560, 11_267_900),
     "bert-wwm-base": (109_482_240, 110_106_428),
     "bert-wwm-chinese": (102_267_648, 102_882_442),
+    "distilbert-mini": (9_524_736, 9_621_562),  # without segments and pooler
+    "distilbert-base": (66_362_880, 66_985_530),
+    "tinybert-4l": (14_350_248, 14_479_676),
+    "tinybert-6l": (66_955_008, 67_579_196),
     "spanbert-mini": (11_104_768, 11_484_460),  # without a pooler
     "spanbert-base": (107_719_680, 110_300_480),
     "spanbert-large": (332_529_664, 336_998_976),

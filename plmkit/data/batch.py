@@ -49,6 +49,29 @@ class Regions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeadStates:
+    """What the attention of one layer compares and mixes, head by head; zeros on padding."""
+
+    query: Tensor  # (B, heads, L, width / heads)
+    key: Tensor
+    value: Tensor
+    visible: Tensor | None = None  # True where a position may attend to another, broadcastable to (B, heads, L, L)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherStates:
+    """What a teacher made of the same rows, without gradient; of its parts those that somebody reads."""
+
+    output: Tensor | None = None  # (N, width) states at the N positions that are compared, before the output embedding
+    table: Tensor | None = None  # (vocabulary, width) output embedding
+    bias: Tensor | None = None  # (vocabulary,) likewise; None: it has none
+    hidden: Tensor | None = None  # (B, L, width) last layer
+    layers: tuple[Tensor, ...] | None = None  # (B, L, width) each: the embeddings, then every layer
+    attention: tuple[HeadStates, ...] | None = None  # of every layer
+    aligned: Tensor | None = None  # (B, L) True where its states belong to the student's token; None: everywhere
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """Everything that travels from the data to the loss; B rows."""
 
@@ -89,6 +112,8 @@ class Batch:
     draws: Tensor | None = None  # (B, L) random numbers in [0, 1) for a model that samples tokens; None: it draws them
     all_layers: bool = False  # return the states of all layers, not only of the last
     continues: Tensor | None = None  # (B,) True where a row continues the same row of the batch before
+    teacher: TeacherStates | None = None  # in distillation, what the teacher made of these rows
+    soft: Tensor | None = None  # (examples, ...) in distillation, a teacher's answers, in the shape of the task's head
 
     @property
     def predicted(self) -> Tensor:
@@ -125,11 +150,11 @@ class Batch:
         if self.alternatives is None:
             return self.each(lambda tensor: tensor[start:stop])
         first, end = torch.searchsorted(self.alternatives, torch.tensor([start, stop])).tolist()
-        own = replace(self, labels=None, words=None, ngrams=None).each(lambda tensor: tensor[first:end])
-        labels, words = (None if some is None else some[start:stop] for some in (self.labels, self.words))
+        own = replace(self, labels=None, words=None, ngrams=None, soft=None).each(lambda tensor: tensor[first:end])
+        labels, words, soft = (None if one is None else one[start:stop] for one in (self.labels, self.words, self.soft))
         ngrams = None if self.ngrams is None else (self.ngrams[0][start:stop], self.ngrams[1][start:stop])
         alternatives = self.alternatives[first:end] - start
-        return replace(own, labels=labels, words=words, ngrams=ngrams, alternatives=alternatives)
+        return replace(own, labels=labels, words=words, ngrams=ngrams, soft=soft, alternatives=alternatives)
 
     def with_memory(self, memory: Memory | None) -> Self:
         """The batch with the memory of the previous batch, if its rows continue that batch."""
@@ -182,6 +207,8 @@ class States:
     replaced: Tensor | None = None  # (B, L) True where the input token is not the original
     layers: tuple[Tensor, ...] | None = None  # (B, L, width) each: the embeddings, then every layer; where requested
     memory: Memory | None = None  # what the next rows of the same streams may attend to, without gradient
+    attention: tuple[HeadStates, ...] | None = None  # of every layer; where requested
+    logits: Tensor | None = None  # (N, tokens) at the N predicted positions, where two losses share them
 
 
 def names_of(*kinds: type) -> frozenset[str]:

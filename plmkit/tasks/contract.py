@@ -69,6 +69,7 @@ class Example:
     windows: int = 1  # into which a text that is too long was split
     versions: int = 1  # inputs per window, where each window is trained on by itself; those of a window are neighbours
     ngrams: Vector | None = None  # of its texts, where the head reads them
+    soft: np.ndarray | None = None  # in distillation, the teacher's answer
 
     def alone(self, number: int) -> Self:
         """The same with one of its windows, for a kind whose windows are trained on one by one."""
