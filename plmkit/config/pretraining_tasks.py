@@ -59,7 +59,14 @@ def without(recipe: Recipe, left_out: Collection[str]) -> Axes:
         raise SettingError(tr("{recipe} without all of its tasks has nothing to train. Keep one.", recipe=recipe.name))
     trained = objectives_of(kept)
     objectives = tuple(one for one in recipe.objectives if trained is None or one.name in trained)
-    return {"streams": kept, "objectives": objectives, "stages": stages_without(recipe, left_out)}
+    predicts = any("targets" in objective.reads for objective in objectives)
+    initialisation = recipe.initialisation if predicts else replace(recipe.initialisation, frequency_bias=False)
+    return {
+        "streams": kept,
+        "objectives": objectives,
+        "initialisation": initialisation,  # without a head that predicts tokens, nothing has a bias for their frequency
+        "stages": stages_without(recipe, left_out),
+    }
 
 
 def stages_without(recipe: Recipe, left_out: Collection[str]) -> tuple[Stage, ...]:

@@ -12,6 +12,7 @@ from plmkit.tokenizers.pieces import HIGHEST, groups, without_surrogates
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 FARTHEST = np.iinfo(np.uint16).max  # tokens; no row is as long
+LAST_CAPITAL = 0x1F000  # no letter of a higher code point has case
 PLACES = np.array([1, 1, 1, 1, 0, 0])  # the columns of connectives that count tokens
 
 
@@ -37,7 +38,7 @@ class Bits:
 def is_capital() -> np.ndarray:
     """For each code point: is it a capital letter?"""
     capital = np.zeros(HIGHEST, dtype=bool)
-    capital[[code for code in range(HIGHEST) if category(chr(code)) in ("Lu", "Lt")]] = True
+    capital[[code for code in range(LAST_CAPITAL) if category(chr(code)) in ("Lu", "Lt")]] = True
     return capital
 
 

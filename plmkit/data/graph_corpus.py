@@ -15,7 +15,7 @@ from plmkit.data.reading.files import File, find_files
 from plmkit.data.reading.source import Document, OnBytes, Source
 from plmkit.data.reading.triples import Triple, TripleTable, holds_triples, read_names, read_triples
 from plmkit.errors import InputError, SettingError
-from plmkit.language import several, tr
+from plmkit.language import tr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,26 +79,17 @@ def open_triples(
     ]  # fmt: skip
     check_apart(corpora, held_out=bool(valid))
     unused = len(named) - sum(own in named for terms in (graph.entities, graph.relations) for own in terms.ids)
-    twice = sum(len(numbers) - 1 for numbers in graph.entities.by_name.values())
-    notes = [*corpora[0].notes, tr(
-        "A graph of {entities} and {relations}.",
-        entities=several_entities(len(graph.entities)), relations=several(len(graph.relations), "relation"),
-    )]  # fmt: skip
+    notes = [
+        *corpora[0].notes,
+        tr(
+            "Entities of the graph: {entities:,}; relations: {relations:,}.",
+            entities=len(graph.entities),
+            relations=len(graph.relations),
+        ),
+    ]
     if unused > 0:
-        notes.append(tr("{count:,} names of --names belong to nothing in these triples.", count=unused))
-    if twice:
-        notes.append(
-            tr(
-                "! {count:,} of the entities have the name of another, from which the model cannot tell them when it "
-                "reads them.",
-                count=twice,
-            )
-        )
+        notes.append(tr("Names of --names that belong to nothing in these triples: {count:,}.", count=unused))
     return [replace(corpora[0], notes=tuple(notes)), *corpora[1:]]
-
-
-def several_entities(count: int) -> str:
-    return tr("1 entity") if count == 1 else tr("{count:,} entities", count=count)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,8 +35,10 @@ from plmkit.schedules.schedule import Tuning
 from plmkit.storage.graphs import load_graph
 from plmkit.storage.tensors import WEIGHTS
 from plmkit.tasks.contract import Task
+from plmkit.tasks.long_texts import CUT
 from plmkit.tasks.ngrams import load_ngrams
 from plmkit.tasks.registry import LABEL, stored_tasks, with_named_head
+from plmkit.tasks.split_texts import SplitTask
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.checkpoint import checkpoints, put_weights, read_checkpoint
 from plmkit.training.device import choose_device
@@ -279,7 +281,8 @@ def pooling_of(tasks: Sequence[Task], architecture: Architecture) -> Pooling:
     if task is None:
         return MEAN
     first = "cls" if architecture.generates == "no" else "lasttoken"
-    return Pooling(modes=(first if task.pooling == "first" else task.pooling,), steps=(Normalize(),))
+    modes = (first if task.pooling == "first" else task.pooling,)
+    return Pooling(modes=modes, steps=(Normalize(),), windows=isinstance(task, SplitTask) and task.long != CUT)
 
 
 def own_pooling(architecture: Architecture, weights: dict[str, Tensor]) -> Pooling:
@@ -390,5 +393,8 @@ def start_from(network: Network, parts: Parts) -> list[str]:
     """Copy the weights of another model into a network; returns the heads that stay randomly initialised."""
     own = network.state_dict()
     shared = {name: tensor for name, tensor in parts.weights.items() if name in own}
+    for name, source in network.model.settings.copied_weights.items():
+        if source in shared:
+            shared.setdefault(name, shared[source])
     put_weights(network, own | shared, parts.folder / WEIGHTS)
     return sorted({name.split(".")[1] for name in own if name.startswith("heads.") and name not in shared})

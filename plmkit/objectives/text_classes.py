@@ -52,7 +52,7 @@ class SentenceDistance(TextClasses):
 
 @dataclass(frozen=True, kw_only=True)
 class DiscourseRelation(TextClasses):
-    """Which relation did the removed connective express between the texts? (Sun et al., 2020, 4.2.3)"""
+    """Which relation did the removed connective express between the texts? (Sun et al., 2020, 4.2.3)."""
 
     name: ClassVar = "discourse_relation"
     label: ClassVar = "discourse"

@@ -84,7 +84,7 @@ def examine(
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
     except InputError:
         whole = reads_pairs(settings.recipe) or reads_triples(settings.recipe)
-        if whole or settings.recipe.architecture.image_pixels:  # its files are read together
+        if whole or settings.recipe.architecture.reads_images:  # its files are read together
             raise
         machine = settings.run
         read = {
@@ -121,11 +121,15 @@ def diagnose(
     survey = material.store.survey
     plan, _ = material.samples.plan(0, recipe.stages[0].length)
     sizes = material.store.document_tokens()
-    shares = np.bincount(material.store.sources, weights=sizes, minlength=len(material.names)) / sizes.sum()
+    own = material.store.sources < len(material.names)  # held-out triples are in the same store, after all others
+    shares = np.bincount(material.store.sources[own], weights=sizes[own], minlength=len(material.names))
     found: dict[str, Any] = dict(
         vocabulary=len(material.tokenizer.vocabulary),
         languages={name: round(share, 4) for name, share in survey.languages().items()},
-        sources={printable(name): round(float(share), 4) for name, share in zip(material.names, shares, strict=True)},
+        sources={
+            printable(name): round(share, 4)
+            for name, share in zip(material.names, (shares / shares.sum()).tolist(), strict=True)
+        },
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
         **{name: getattr(survey, name) for name in SURVEYED},
@@ -139,7 +143,11 @@ def diagnose(
     examples = preview(material, recipe, shown) if shown else []
     samples = material.samples
     return Diagnosis(
-        warnings=(*warnings(found, recipe.schedule.batch, samples.continues), *notes(material, recipe)),
+        # of triples, what is said of running text is no matter
+        warnings=(
+            *([] if reads_triples(recipe) else warnings(found, recipe.schedule.batch, samples.continues)),
+            *notes(material, recipe),
+        ),
         preview=tuple((example.seen, example.whole) for example in examples),
         hidden=tuple(example.masked for example in examples),
         stages=tuple(example.stage for example in examples),

@@ -18,7 +18,7 @@ from plmkit.data.graph_corpus import GraphCorpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.samples import Samples
 from plmkit.data.shards import TokenStore, store_key
-from plmkit.errors import SettingError
+from plmkit.errors import InputError, SettingError
 from plmkit.fit import kind_of
 from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
@@ -198,10 +198,12 @@ def prepare(
     absent, remarks = left_out(recipe, parts)
     remarks += case_is_read(details, ready)
     kept = [stream for stream in recipe.streams if stream.name not in absent]
-    for stream in kept:
+    for stream in kept or recipe.streams:
         part = parts[stream.name]
         place = first_place((corpora if part is main else opened.beside)[0])
         stream.arrangement.check(part.store, part.read_by(stream.arrangement), place)
+    if not kept:
+        raise InputError("\n".join([*remarks, tr("{name} has nothing to train. Give other text.", name=recipe.name)]))
     places = list(dict.fromkeys(stream.reads_from for stream in recipe.streams))
     streams = {
         stream.name: Samples(
@@ -235,15 +237,14 @@ def graph_of(corpora: Sequence[Corpus], recipe: Recipe) -> Graph | None:
 
 
 def left_out(recipe: Recipe, parts: Mapping[str, Part]) -> tuple[frozenset[str], list[str]]:
-    """The streams of several that find nothing in this text, and remarks on what is left out.
-
-    A text that suits no stream is refused later.
-    """
+    """The streams that find nothing in this text, and remarks on what is left out."""
     absent, remarks = set(), []
     for stream in recipe.streams:
         part = parts[stream.name]
         own = part.read_by(stream.arrangement)
-        lacking = {step: reason for step in stream.steps if (reason := step.lacks(part.store, own)) is not None}
+        length = recipe.first_stage(stream).length
+        found = {step: step.lacks(part.store, own, length) for step in stream.steps}
+        lacking = {step: reason for step, reason in found.items() if reason is not None}
         lost = frozenset().union(*(step.writes for step in lacking))
         heads = [one for one in recipe.objectives if stream.heads is None or one.name in stream.heads]
         idle = [one.name for one in heads if one.reads & lost]
@@ -258,7 +259,7 @@ def left_out(recipe: Recipe, parts: Mapping[str, Part]) -> tuple[frozenset[str],
                 tr("{objective} is left out: {reason}.", objective=comma().join(idle), reason=reason)
                 for reason in lacking.values()
             ]
-    return (frozenset(absent), remarks) if len(absent) < len(recipe.streams) else (frozenset(), [])
+    return frozenset(absent), remarks
 
 
 def case_is_read(details: Collection[str], tokenizer: Tokenizer) -> list[str]:

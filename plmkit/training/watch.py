@@ -173,10 +173,10 @@ class Journal:
 
 
 def epoch_of(position: Position) -> str:
-    """The epoch being read, from 1 on; with several streams, that of each."""
+    """The epoch being read, from 1 on; with several streams in different ones, that of each."""
     epochs = {name: place.epoch + 1 for name, place in position.places.items()}
-    if len(epochs) < 2:
-        return tr("epoch {epoch}", epoch=sum(epochs.values()))
+    if len(set(epochs.values())) < 2:
+        return tr("epoch {epoch}", epoch=max(epochs.values(), default=0))
     each = [tr("epoch {epoch} of {stream}", epoch=epoch, stream=name) for name, epoch in sorted(epochs.items())]
     return tr(", ").join(each)
 

@@ -51,7 +51,7 @@ def test_of_several_labels_the_rarest_of_each_row_is_held_out_in_proportion():
     rows = [Row(text=f"text {n}", label=many[n % 4], line=n + 1) for n in range(560)]
     rows += [Row(text=f"rare {n}", label=("a", "b", "rare"), line=561 + n) for n in range(40)]
     rows += [Row(text="single", label=("a", "single"), line=601)]
-    kept, dev = split(rows, MultiLabel().learn(rows, Path("rows.tsv")), 0.1)
+    _, dev = split(rows, MultiLabel().learn(rows, Path("rows.tsv")), 0.1)
     counts = Counter(label for row in dev for label in row.label)
     assert (counts["rare"], counts["single"], len(dev)) == (4, 0, 60)
     assert sum(not row.label for row in dev) == 14

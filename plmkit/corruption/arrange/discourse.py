@@ -28,11 +28,11 @@ class DiscoursePairs(StretchArrangement):
     def classes(self) -> Mapping[str, int]:
         return {"discourse": len(RELATIONS)}
 
-    def lacks(self, store: TokenStore, documents: np.ndarray) -> str | None:
+    def lacks(self, store: TokenStore, documents: np.ndarray, length: int) -> str | None:
         return None if len(connected_in(store, documents)) else tr("no sentence has a connective that is known")
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        if self.lacks(store, documents):
+        if not len(connected_in(store, documents)):
             raise InputError(
                 tr(
                     "{where}: discourse relations are found by connectives (because, however, 因为, 但是), and none of "

@@ -44,7 +44,7 @@ class QueryTitles(StretchArrangement):
     def classes(self) -> Mapping[str, int]:
         return {"relevance": 3}
 
-    def lacks(self, store: TokenStore, documents: np.ndarray) -> str | None:
+    def lacks(self, store: TokenStore, documents: np.ndarray, length: int) -> str | None:
         return None if len(documents) else tr("no query–title table is given")
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:

@@ -1,6 +1,8 @@
 """Triples of a head, a relation and a tail: rows that lack an entity or the relation, and rows that may be false."""
 
 from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -64,6 +66,19 @@ class TripleRows(Arrangement[TriplePlan]):
                     where=where,
                     count=len(lacking),
                 )
+            )
+
+    def notes(self, store: TokenStore, documents: np.ndarray, length: int) -> Iterator[str]:
+        """How many entities the model cannot tell from others, as their names have the same tokens."""
+        names, _ = names_of_terms(store)
+        counts = Counter(tuple(store.tokens[begin:end].tolist()) for begin, end in names.tolist())
+        alike = sum(count for count in counts.values() if count > 1)
+        if alike:
+            yield tr(
+                "{alike:,} of {entities:,} entities have names with the same tokens as another, perhaps unknown ones: "
+                "the model cannot tell these apart when it reads them.",
+                alike=alike,
+                entities=len(names),
             )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> TriplePlan:

@@ -31,7 +31,7 @@ class Capitals(Labelling):
     writes: ClassVar[frozenset[str]] = frozenset({"capitals"})
     needs_details: ClassVar[frozenset[str]] = frozenset({"capitals"})
 
-    def lacks(self, store: TokenStore, documents: np.ndarray) -> str | None:
+    def lacks(self, store: TokenStore, documents: np.ndarray, length: int) -> str | None:
         if store.capitals is not None and not store.capitals.any():
             return tr("the text has no capital letter (Chinese has none)")
         return None
@@ -64,6 +64,11 @@ class TokenDocument(Labelling):
                     frequent=self.frequent,
                 )
             )
+
+    def lacks(self, store: TokenStore, documents: np.ndarray, length: int) -> str | None:
+        if (store.document_tokens()[documents] < length).all():
+            return tr("no document is longer than a row of {length} tokens, so none has another segment", length=length)
+        return None
 
     def prepared(self, counts: Counts) -> Labelling:
         assert counts.frequencies is not None

@@ -24,11 +24,11 @@ from plmkit.segmentation.english import English
 from plmkit.tokenizers.wordpiece import WordPiece
 
 TASKS = ("knowledge", "capitals", "document", "order", "distance", "discourse", "relevance")  # 4.2, as they are added
-BUDGETS = (
-    "Stage k trains tasks 1 to k. Of n tasks, each trains 1 / (n + 1) of its steps in every stage after its first and "
-    "the rest in its first: our rule, which gives the paper's table for four tasks."
+NOTES = (
+    "Steps, dropout, shares of the units and the number of parts of a paragraph are our choices. Stage k trains tasks "
+    "1 to k. Of n tasks, each trains 1 / (n + 1) of its steps in every stage after its first and the rest in its "
+    "first: our rule, which gives the paper's table for four tasks."
 )
-OUR_CHOICES = "Steps, dropout, shares of the units and the number of parts of a paragraph are our choices. "
 
 FOR_MINUTES = for_minutes(
     "size", "batch", "learning rate", "warm-up", "schedule", "optimizer", "dropout", "length", "masking", "vocabulary",
@@ -62,7 +62,7 @@ def ernie2_base() -> Recipe:
         name="ernie2-base",
         paper="arXiv:1907.12412",
         summary="Seven tasks on words, structure and meaning, added one after another; all are trained to the end.",
-        notes=OUR_CHOICES + BUDGETS,
+        notes=NOTES,
         vocabulary=30_522,
         tokenizer=WordPiece(size=30_522, lowercase=True),
         streams=seven_tasks(0.15),

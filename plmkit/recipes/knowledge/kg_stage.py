@@ -25,7 +25,6 @@ def kg_stage() -> Recipe:
         paper="arXiv:1909.03193",
         summary="Continue a model on triples: predict the missing entity or relation, and whether a triple is true.",
         notes=NOTES,
-        for_minutes=True,
         adopts=True,
         vocabulary=mini.vocabulary,
         tokenizer=mini.tokenizer,
