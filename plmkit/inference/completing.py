@@ -65,7 +65,7 @@ def complete_triple(
 
 
 def graph_of(reader: Reader) -> Graph:
-    if reader.graph is None or "entity" not in reader.network.heads:
+    if reader.graph is None or "entity_prediction" not in reader.network.heads:
         raise PlmError(
             tr(
                 "{folder} was not trained on triples, so it cannot complete any. To train it: plm pretrain kg-stage "

@@ -94,11 +94,11 @@ def evaluate_triples(
     found |= {side: ranks.scores() for side, ranks in parts.items()}
     if len(parts) > 1:
         found["both"] = Ranks.joined(list(parts.values())).scores()
-    if "relation" in model.network.heads:
+    if "relation_prediction" in model.network.heads:
         relations = ranker.relation_ranks(triples)
         found["relations"] = relations.scores()
         found["relation_accuracy"] = float((relations.raw == 1).mean())
-    if "plausibility" in model.network.heads:
+    if "triple_plausibility" in model.network.heads:
         found["plausibility_accuracy"] = ranker.plausibility_accuracy(triples)
     return found
 
@@ -203,8 +203,10 @@ class Ranker:
     @torch.inference_mode()
     def table_scores(self, queries: np.ndarray, side: int) -> Scored:
         """The logit of every entity of the table."""
-        head = self.model.head("entity", tr("rank entities"))
-        for chosen, states, batch in self.reader.states(*self.reader.missing_entity(queries, side), "entity"):
+        head = self.model.head("entity_prediction", tr("rank entities"))
+        for chosen, states, batch in self.reader.states(
+            *self.reader.missing_entity(queries, side), "entity_prediction"
+        ):
             yield chosen, head.answers(states, batch).float()
 
     @torch.inference_mode()
@@ -230,15 +232,15 @@ class Ranker:
     @torch.inference_mode()
     def relation_scores(self, queries: np.ndarray) -> Scored:
         """The logit of every relation."""
-        head = self.model.head("relation", tr("rank relations"))
-        for chosen, states, batch in self.reader.states(*self.reader.missing_relation(queries), "relation"):
+        head = self.model.head("relation_prediction", tr("rank relations"))
+        for chosen, states, batch in self.reader.states(*self.reader.missing_relation(queries), "relation_prediction"):
             yield chosen, head.answers(states, batch).float()
 
     @torch.inference_mode()
     def plausibility(self, triples: np.ndarray) -> np.ndarray:
         """(N,) the probability that each triple is true."""
-        head, made = self.model.head("plausibility", tr("tell true triples")), np.zeros(len(triples))
-        for chosen, states, batch in self.reader.states(*self.reader.whole(triples), "plausibility"):
+        head, made = self.model.head("triple_plausibility", tr("tell true triples")), np.zeros(len(triples))
+        for chosen, states, batch in self.reader.states(*self.reader.whole(triples), "triple_plausibility"):
             made[chosen] = head.answers(states, batch).float().softmax(-1)[:, 0].cpu().numpy()
         return made
 

@@ -23,7 +23,8 @@ class EntityPrediction(Objective):
     """Predict which of all entities is masked, by one vector per entity (Choi et al., 2021)."""
 
     entities: int = 1_000  # number of entities; read from the triples
-    name: ClassVar = "entity"
+    name: ClassVar = "entity_prediction"
+    label: ClassVar = "entity"
     reads: ClassVar = frozenset({"hidden", "entities"})
 
     def __post_init__(self) -> None:
@@ -42,7 +43,8 @@ class RelationPrediction(Objective):
     """Predict the relation of two entities (yao8839836/kg-bert)."""
 
     relations: int = 100  # number of relations; read from the triples
-    name: ClassVar = "relation"
+    name: ClassVar = "relation_prediction"
+    label: ClassVar = "relation"
     reads: ClassVar = frozenset({"pooled", "relation"})
 
     def __post_init__(self) -> None:
@@ -60,7 +62,7 @@ class RelationPrediction(Objective):
 class TriplePlausibility(Objective):
     """Is a triple true? 0: yes, 1: one of its entities is a random one (yao8839836/kg-bert)."""
 
-    name: ClassVar = "plausibility"
+    name: ClassVar = "triple_plausibility"
     label: ClassVar = "plausible"
     reads: ClassVar = frozenset({"pooled", "corrupted_triple"})
 

@@ -36,6 +36,7 @@ def network_of(kind: type[Objective]) -> Network:
     if kind is RealDialogue:
         model = find("ernie-mini").architecture.build(unnamed(30))
         return Network(model, {kind.name: kind().build(model)}, {kind.name: 1.0})
+    tiny.append(find("kg-stage"))
     return next(recipe for recipe in tiny if kind in map(type, recipe.objectives)).build(unnamed(30))
 
 
@@ -54,7 +55,8 @@ def batch_of_everything() -> Batch:
         random_next=torch.tensor([0, 1]), swapped_order=torch.tensor([0, 1]), mixed_dialogue=torch.tensor([0, 1]),
         order=torch.tensor([0, 5]), distance=torch.tensor([2, 1]), discourse=torch.tensor([14, 0]),
         relevance=torch.tensor([1, 2]), capitals=(tokens % 2), elsewhere=(tokens % 3 == 0).long(),
-        attention_order=order, reversed=torch.tensor([False, True]),
+        attention_order=order, reversed=torch.tensor([False, True]), relation=torch.tensor([3, 0]),
+        entities=torch.where(targets == IGNORE, IGNORE, 9), corrupted_triple=torch.tensor([0, 1]),
     )  # fmt: skip
 
 

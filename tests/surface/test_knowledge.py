@@ -94,10 +94,10 @@ def test_entities_start_from_the_tokens_of_their_names(graph_file, pretrained, t
     names = material.graph.entities.names
     for name in ("kathmandu", "spanish", "africa"):
         expected = tokens[start.tokenizer.encode_plain(name)].mean(0)
-        assert torch.allclose(own["heads.entity.entities.weight"][names.index(name)], expected, atol=1e-6)
+        assert torch.allclose(own["heads.entity_prediction.entities.weight"][names.index(name)], expected, atol=1e-6)
     for part in ("transform.weight", "norm.weight"):
-        assert torch.equal(own[f"heads.entity.table.{part}"], own[f"heads.masked_lm.vocabulary.{part}"])
-    bias = own["heads.entity.table.bias"].exp()
+        assert torch.equal(own[f"heads.entity_prediction.table.{part}"], own[f"heads.masked_lm.vocabulary.{part}"])
+    bias = own["heads.entity_prediction.table.bias"].exp()
     assert bias[names.index("asia")] > bias[names.index("nepali")] > 0
     assert float(bias.sum()) == pytest.approx(1.0, abs=1e-5)
 
@@ -247,7 +247,7 @@ def test_the_folder_continues_exports_fills_and_fine_tunes(
     assert ran.code == 0 and json.loads((again / "run.json").read_text())["result"]["steps"] == 4
     other = write_triples(tmp_path / "other.tsv", triples()[:9])
     ran = plm("pretrain", "kg-stage", other, "--from", facts, "--out", tmp_path / "new", "--steps", 1, *SMALL)
-    assert ran.code == 0 and "no weights for relation" in ran.err
+    assert ran.code == 0 and "no weights for relation_prediction" in ran.err
     ran = plm("export", facts, tmp_path / "hub", "--json")
     assert ran.code == 0 and ran.json["checked"], ran.err
     assert len(plmkit.load(facts, device="cpu").fill("the cat [MASK] a house.", top=2)[0]) == 2

@@ -101,7 +101,7 @@ class TripleRows(Arrangement[TriplePlan]):
 
 @dataclass(frozen=True, kw_only=True)
 class MissingEntity(TripleRows):
-    """A triple without its tail or its head, with one [MASK] in its place: which entity is it (Choi et al., 2021)?"""
+    """A triple without its tail or its head, with one [MASK] in the place of that entity (Choi et al., 2021)."""
 
     both: bool = True  # predict heads too, in rows of their own
     writes: ClassVar[frozenset[str]] = frozenset({"entities"})
@@ -164,7 +164,7 @@ class EntityCloze(MissingEntity):
 
 @dataclass(frozen=True, kw_only=True)
 class MissingRelation(TripleRows):
-    """`[CLS] head [SEP] tail [SEP]` in the segments 0, 1: what is the relation (yao8839836/kg-bert)?"""
+    """`[CLS] head [SEP] tail [SEP]` in the segments 0, 1, to predict the relation (yao8839836/kg-bert)."""
 
     writes: ClassVar[frozenset[str]] = frozenset({"relation"})
 

@@ -29,10 +29,12 @@ def kg_stage() -> Recipe:
         vocabulary=mini.vocabulary,
         tokenizer=mini.tokenizer,
         streams=(
-            DataStream(name="entities", arrangement=MissingEntity(), heads=("entity",), weight=0.35),
+            DataStream(name="entities", arrangement=MissingEntity(), heads=("entity_prediction",), weight=0.35),
             DataStream(name="cloze", arrangement=EntityCloze(), heads=("masked_lm",), weight=0.15),
-            DataStream(name="relations", arrangement=MissingRelation(), heads=("relation",), weight=0.15),
-            DataStream(name="plausibility", arrangement=CorruptedTriples(), heads=("plausibility",), weight=0.15),
+            DataStream(name="relations", arrangement=MissingRelation(), heads=("relation_prediction",), weight=0.15),
+            DataStream(
+                name="plausibility", arrangement=CorruptedTriples(), heads=("triple_plausibility",), weight=0.15
+            ),
             DataStream(
                 name="text", arrangement=SingleSegment(), maskings=(TokenMasking(rate=0.15),), heads=("masked_lm",),
                 weight=0.2,
