@@ -125,3 +125,19 @@ def test_with_query_titles_all_seven_are_trained(plm, tmp_path):
     titles.write_text("\n".join(["query\ttitle\tlabel", *rows]), encoding="utf-8")
     run(plm, (text, titles), tmp_path / "run", 56)
     assert counts(tmp_path / "run") == dict.fromkeys(SEVEN, 8)
+    fine_tunes_with_any_task_embedding(plm, tmp_path)
+
+
+def fine_tunes_with_any_task_embedding(plm, folder: Path) -> None:
+    """The first, unless another is chosen; the architecture of the fine-tuned model keeps the choice."""
+    rows = folder / "rows.tsv"
+    rows.write_text("text\tlabel\n" + "the cat sees the sea.\tgood\nthe king met the dog.\tbad\n" * 8)
+    for chosen, settings in ((0, ()), (3, ("--set", "task.task_embedding=3"))):
+        out = folder / f"task-{chosen}"
+        ran = plm("finetune", folder / "run", "--task", "classify", "--train", rows, "--epochs", 1, "--out", out,
+                  "--set", "run.threads=1", *settings)  # fmt: skip
+        assert ran.code == 0, ran.err
+        assert json.loads((out / "run.json").read_text())["architecture"]["task"] == chosen
+    ran = plm("finetune", folder / "run", "--task", "classify", "--train", rows, "--out", folder / "none",
+              "--set", "task.task_embedding=16")  # fmt: skip
+    assert (ran.code, "one of the model's task embeddings, 0 to 15; found 16" in ran.err) == (2, True)
