@@ -100,6 +100,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (tmp_path / "candidates.tsv").write_text(f"qid\tquestion\tanswer\tlabel\n{rows}", encoding="utf-8")
     rows = "".join(f"{one}\t{other}\t{number % 2}\n" for number, (one, other) in enumerate(pairwise(text[:25])))
+    titles = "".join(f"walk {number // 2}\t{line}\t{number % 2}\n" for number, line in enumerate(text[:20]))
+    (tmp_path / "clicks.tsv").write_text(f"query\ttitle\tlabel\n{titles}", encoding="utf-8")
     topics = "".join(f"we walk number {number}\t{('walk', 'walk|river', '')[number % 3]}\n" for number in range(12))
     (tmp_path / "topics.tsv").write_text(f"text\tlabels\n{topics}", encoding="utf-8")
     (tmp_path / "matches.tsv").write_text(f"text_a\ttext_b\tlabel\n{rows}", encoding="utf-8")
