@@ -89,10 +89,10 @@ def classifiers(tokenizer: Path, layers: int, width: int, heads: int, folder: Pa
 
 
 def predicting(before: Any, after: Any, texts: list[str]) -> tuple[Run, Run]:
-    """`model.predict` of one text after the other, tokenization included."""
+    """`model.predict` of texts in batches of one, tokenization included."""
 
     def run(model: Any) -> Run:
-        return lambda: len([model.predict(text) for text in texts])
+        return lambda: len(model.predict(texts, batch_size=1))
 
     return run(before), run(after)
 

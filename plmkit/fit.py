@@ -174,11 +174,13 @@ def check_architecture(recipe: "Recipe") -> None:
                     architecture=kind_of(architecture),
                 )
             )
-        if stream.arrangement.images != (architecture.image_pixels is not None):
+        arrangement = stream.arrangement
+        if (arrangement.images, arrangement.describes) != (architecture.reads_images, architecture.describes_images):
             raise RecipeError(
                 tr(
                     "{name}: {arrangement} does not fit {architecture}: a captioner is trained on images with "
-                    "captions, any other network on text. Change one of them.",
+                    "captions (ImageCaptions), a network that reads text with images on both (ImageText), any other "
+                    "network on text. Change one of them.",
                     name=recipe.name,
                     arrangement=kind_of(stream.arrangement),
                     architecture=kind_of(architecture),

@@ -18,8 +18,9 @@ SMALLEST += [name for name in CATALOGUE if find(name).adopts]  # of the size of 
 SHRUNK = {
     "architecture.max_length": 64, "architecture.layers": 2, "architecture.heads": 2, "architecture.width": 32,
     "architecture.inner": 128, "architecture.embedding": 16, "architecture.features": 16,
-    "architecture.image_size": 16, "tokenizer.size": 400, "schedule.learning_rate": 3e-3,
-    "run.threads": 1, "run.checkpoint_steps": 20, "run.log_steps": 10,
+    "architecture.image_size": 16, "architecture.patch_size": 8, "architecture.visual_width": 32,
+    "architecture.visual_inner": 64, "architecture.joint_width": 32, "tokenizer.size": 400,
+    "schedule.learning_rate": 3e-3, "run.threads": 1, "run.checkpoint_steps": 20, "run.log_steps": 10,
 }  # fmt: skip
 
 
@@ -55,7 +56,7 @@ def falls(curve: list[dict[str, float]]) -> bool:
 def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, shapes, rows_file, tmp_path):
     out, halved = tmp_path / "run", tmp_path / "halved"
     text = pairs if find(name).architecture.translates else mixed_corpus
-    if find(name).architecture.image_pixels is not None:
+    if find(name).architecture.reads_images:
         text = shapes
     if find(name).adopts:
         text = write_triples(tmp_path / "triples.tsv")
@@ -72,7 +73,7 @@ def test_a_recipe_keeps_its_promises(name, plm, mixed_corpus, pairs, shapes, row
     assert whole.keys() == resumed.keys()
     assert all((whole[key] == resumed[key]).all() for key in whole)
 
-    if find(name).architecture.image_pixels is not None:  # it describes images, and does nothing else
+    if find(name).architecture.describes_images:  # it describes images, and does nothing else
         assert plmkit.load(out, device="cpu").caption(shapes.parent / "pictures" / "0.png").text
         task = ("--task", "classify", "--train", rows_file, "--out", tmp_path / "task")
         for verb, does in (("fill", ("a [MASK]",)), ("embed", ("a",)), ("generate", ("a",))):

@@ -31,6 +31,7 @@ class Architecture(ABC):
     generates: ClassVar[Generates] = "no"  # "permuted": in any order, left to right included
     translates: ClassVar[bool] = False  # it reads a source, and generates a target: an encoder–decoder
     bounded: ClassVar[bool] = True  # it has no positions beyond `max_length`
+    describes_images: ClassVar[bool] = False  # it generates captions, and reads no text by itself
     optional_pooler: ClassVar[bool] = False  # `pooler` is one of its settings
     limits_distances: ClassVar[bool] = False  # `clamp` is one of its settings
     tied_heads: ClassVar[tuple[str, ...]] = ()  # objectives whose head is the token embedding alone
@@ -90,13 +91,33 @@ class Architecture(ABC):
 
     @property
     def image_pixels(self) -> int | None:
-        """Pixels along each side of the images that it describes; None: it reads text alone."""
+        """Pixels along each side of the images that it reads; None: it reads none."""
         return None
+
+    @property
+    def region_width(self) -> int | None:
+        """Width of the features of image regions that it reads from files; None: it reads none."""
+        return None
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether it is trained on images, or on features of their regions, with captions."""
+        return self.image_pixels is not None or self.region_width is not None
+
+    @property
+    def pooled_width(self) -> int:
+        """Width of the vector of a row."""
+        return self.width
 
     @property
     def reused_share(self) -> float | None:
         """The share of each row that enters the recurrent memory, if only a part does."""
         return None
+
+    @property
+    def copied_weights(self) -> Mapping[str, str]:
+        """Weights that begin as copies of others, which another model may initialise."""
+        return {}
 
     @property
     def own_layers(self) -> int:

@@ -26,7 +26,7 @@ class Encoder(Architecture):
     inner: int  # width inside the feed-forward sublayer
     embedding: int | None = None  # width of the token, position and segment embeddings; none: that of the network
     first: int = 0  # number of the first position; RoBERTa's is 2
-    segments: int = 2  # number of segment embeddings
+    segments: int = 2  # number of segment embeddings; 0: none, as in DistilBERT
     activation: str = "gelu_tanh"  # of the feed-forward sublayer: gelu (Hugging Face's), gelu_tanh (BERT's) or relu
     dropout: float = 0.1  # dropout rate of embeddings and sublayers
     attention_dropout: float = 0.1  # dropout rate of attention weights
@@ -34,7 +34,9 @@ class Encoder(Architecture):
     pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
     pooler_activation: str = "tanh"  # of the pooler; Hugging Face's ELECTRA has gelu
     pooler_dropout: float | None = None  # before the pooler, as in RoBERTa and ELECTRA; none: no dropout, as in BERT
-    initialiser: str = "truncated"  # of the initial weights: normal, or truncated at two standard deviations
+    initialiser: str = (
+        "truncated"  # of the initial weights: normal, truncated (at two standard deviations) or unit (scaled by width)
+    )
     local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
     distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none
@@ -45,7 +47,14 @@ class Encoder(Architecture):
     initial: ClassVar[frozenset[str]] = frozenset({"local_heads", "initialiser"})
 
     def __post_init__(self) -> None:
-        check_sizes(self, "layers", "heads", "width", "inner", "max_length", "segments")
+        check_sizes(self, "layers", "heads", "width", "inner", "max_length")
+        if self.segments < 0:
+            raise SettingError(
+                tr(
+                    "architecture.segments must be a number of segments, or 0 for none; found {value}.",
+                    value=self.segments,
+                )
+            )
         if self.first < 0 or (self.embedding is not None and self.embedding < 1):
             raise SettingError(
                 tr(
@@ -97,8 +106,8 @@ class Encoder(Architecture):
         return frozenset({"hidden", "layers", "pooled"} if self.pooler else {"hidden", "layers"})
 
     @property
-    def segment_count(self) -> int:
-        return self.segments
+    def segment_count(self) -> int | None:
+        return self.segments or None
 
     @property
     def is_narrow(self) -> bool:

@@ -95,7 +95,7 @@ def doctor(
             raise SettingError(tr("--verify reads no text: leave out {given}.", given=comma().join(given)))
         verify_folders(corpus, as_json)
         return
-    from plmkit.api import with_column, with_images, with_names
+    from plmkit.api import with_column, with_features, with_images, with_names
     from plmkit.catalogue import find
     from plmkit.cli import show
     from plmkit.config.machine import check_examined, check_read, refuse_ignored, settle
@@ -106,6 +106,7 @@ def doctor(
 
     settings = with_column(settle(find(recipe or "bert-mini"), sets or []), text, not no_header, (source, target))
     settings = with_images(settings, (image, None if images is None else str(images)))
+    settings = with_features(settings, sets or [])
     settings = fitted_to_triples(with_names(settings, names or ()), corpus)
     for name, _ in map(cut, sets or []):
         check_read(name, (*EXAMINED, *PREPARING), "plm doctor")

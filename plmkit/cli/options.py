@@ -103,6 +103,17 @@ ImageColumn = Annotated[
         tr("Captions: column with the image files. Default: image, file, path, 图片..."),
     ),
 ]
+Features = Annotated[
+    Path | None,
+    typer.Option(
+        "--features",
+        metavar="PATH",
+        help=tr(
+            "Features of image regions in place of pixels: a folder of .npy or .safetensors files, one per image, or a "
+            ".safetensors file for all. Default: a column of feature files."
+        ),
+    ),
+]
 ImageFolder = Annotated[
     Path | None,
     typer.Option(
@@ -146,6 +157,12 @@ TaskName = Annotated[
 NoHeader = Annotated[
     bool,
     typer.Option("--no-header", help=tr("The .csv or .tsv file has no header row; its columns are named 1, 2, 3.")),
+]
+SeenImage = Annotated[
+    Path | None,
+    typer.Option(
+        "--image", metavar="FILE", help=tr("The image that the text describes, or a file with features of its regions.")
+    ),
 ]
 NewTokens = Annotated[int, typer.Option(help=tr("Maximum number of new tokens."))]
 Beams = Annotated[int | None, typer.Option(help=tr("Beam search with this many beams."))]

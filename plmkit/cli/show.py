@@ -160,9 +160,13 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
     if reads_triples(record.recipe):
         console.print(f"  plm evaluate {out} test.tsv", markup=False)
         console.print(f'  plm complete {out} --head "{tr("a name")}" --relation "{tr("a relation")}"', markup=False)
-    if record.recipe.architecture.translates:
+    if record.recipe.architecture.reads_images and not record.recipe.architecture.describes_images:
+        seen = tr("photo.jpg") if record.recipe.architecture.image_pixels is not None else "photo.npy"
+        console.print(f'  plm search {out} {record.corpora[0]} "{tr("a text")}"', markup=False)
+        console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}" --image {seen}', markup=False)
+    elif record.recipe.architecture.translates:
         console.print(f'  plm translate {out} "{tr("a text to translate")}"', markup=False)
-    elif record.recipe.architecture.image_pixels is not None:
+    elif record.recipe.architecture.describes_images:
         console.print(f"  plm caption {out} {tr('photo.jpg')} --attention regions.png", markup=False)
         return
     elif record.recipe.architecture.generates != "no":
@@ -324,6 +328,15 @@ def scores(found: dict[str, Any]) -> None:
             interval = tr("95% interval {low:.1f} to {high:.1f}", low=value["low"], high=value["high"])
             table.add_row(label(name), f"{value['score']:.1f}", interval)
             signatures[name] = value["signature"]
+        elif isinstance(value, dict) and "recall_at_1" in value:
+            shown = (f"{label(part)} {value[part]:.1%}" for part in value if part.startswith("recall"))
+            among = tr(
+                "median rank {rank:g} of {candidates:g} candidates, {right:g} of them right",
+                rank=value["median_rank"],
+                candidates=round(value["candidates"], 1),
+                right=round(value["right"], 1),
+            )
+            table.add_row(label(name), comma().join(shown), among)
     console.print(table)
     for name, signature in signatures.items():
         console.print(f"{label(name)}: {signature}", markup=False)

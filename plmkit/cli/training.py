@@ -9,6 +9,7 @@ import typer
 from plmkit.cli.app import app
 from plmkit.cli.options import (
     CORPUS,
+    Features,
     FirstColumn,
     ImageColumn,
     ImageFolder,
@@ -67,6 +68,8 @@ def finetuning_settings() -> list[str]:
         "plm pretrain bert-mini more.txt --from runs/mine --out runs/more",
         "plm pretrain transformer-mini pairs.tsv --source en --target de --out runs/en-de",
         "plm pretrain caption-mini captions.jsonl --images photos/ --out runs/captions",
+        "plm pretrain visualbert-mini captions.jsonl --images photos/ --out runs/visual",
+        "plm pretrain vilbert-mini captions.jsonl --features features/ --out runs/regions",
         "plm pretrain kg-stage triples.tsv my_texts/ --names names.tsv --from runs/mine --out runs/facts",
     ),
 )
@@ -99,6 +102,7 @@ def pretrain(
     target: TargetColumn = None,
     image: ImageColumn = None,
     images: ImageFolder = None,
+    features: Features = None,
     names: NameTables = None,
     no_header: NoHeader = False,
     seed: Annotated[int, typer.Option(help=tr("Random seed (data order, masking, initial weights, dropout)."))] = 0,
@@ -123,8 +127,8 @@ def pretrain(
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
         tokenizer=tokenizer, valid=valid, column=text, pair=(source, target),
-        images=(image, None if images is None else str(images)), names=names or (), header=not no_header,
-        seed=seed, extend=extend,
+        images=(image, *(None if path is None else str(path) for path in (images, features))), names=names or (),
+        header=not no_header, seed=seed, extend=extend,
     )  # fmt: skip
     record = train(request, screen(quiet))
     if not record.is_finished:

@@ -132,7 +132,7 @@ def compress(request: Request, screen: Screen) -> Result:
 
 
 def check_able(parts: Parts) -> None:
-    if parts.architecture.image_pixels is not None or (parts.architecture.translates and not parts.tasks):
+    if parts.architecture.reads_images or (parts.architecture.translates and not parts.tasks):
         raise PlmError(
             tr(
                 "{folder} reads a source and generates a target; plm compress takes models that classify, embed or "

@@ -48,6 +48,7 @@ class Machine:
     column: str | None = None  # text column of tables; none: one of the usual names
     image_column: str | None = None  # column of image files, for captions; none: one of the usual names
     image_folder: str | None = None  # folder of these files; none: that of the table
+    features: str | None = None  # folder or file with features of image regions, in place of pixels; none: a column
     names: tuple[str, ...] = ()  # tables with the names of entities and relations, for triples
     header: bool = True  # .csv and .tsv files have a header row; false: columns are numbered from 1
     weights: tuple[float, ...] = ()  # sampling weight of each corpus, in the order given

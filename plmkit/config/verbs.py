@@ -2,7 +2,7 @@
 
 PREPARING = (  # used in reading a corpus
     "run.reader_workers", "run.valid_share", "run.layout", "run.column", "run.image_column",
-    "run.image_folder", "run.names", "run.header", "run.weights",
+    "run.image_folder", "run.features", "run.names", "run.header", "run.weights",
 )  # fmt: skip
 EXAMINED = (  # settings of a recipe that `plm doctor` reads: what decides on the rows, and on the network's size
     "tokenizer", "corruption", "streams", "stages", "sentence_task", "tasks", "without", "architecture", "objectives",

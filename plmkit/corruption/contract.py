@@ -92,6 +92,7 @@ class Arrangement(Step, ABC, Generic[AnyPlan]):
     continues: ClassVar[bool] = False  # each row continues the same row of the previous batch
     pairs: ClassVar[bool] = False  # documents are pairs of a source and a target
     images: ClassVar[bool] = False  # documents are images with their captions
+    describes: ClassVar[bool] = False  # each caption is generated from its image
     queries: ClassVar[bool] = False  # documents are search queries with their titles
     triples: ClassVar[bool] = False  # documents are triples of a head, a relation and a tail
 

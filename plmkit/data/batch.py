@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from plmkit.data.region_store import RegionRows
 from plmkit.data.rows import Rows, SideRows
 from plmkit.errors import CheckpointError
 from plmkit.language import tr
@@ -32,6 +33,42 @@ class Side:
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         return type(self)(**changed(self, change))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regions:
+    """Features of image regions that were computed before: B images of up to R regions."""
+
+    features: Tensor  # (B, R, width), 0 on padding
+    visible: Tensor  # (B, R) False on padding
+    boxes: Tensor  # (B, R, 4) left, top, right and bottom as shares of the image
+    classes: Tensor | None = None  # (B, R, classes) probabilities by the detector that found them; None: not given
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(**changed(self, change))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadStates:
+    """What the attention of one layer compares and mixes, head by head; zeros on padding."""
+
+    query: Tensor  # (B, heads, L, width / heads)
+    key: Tensor
+    value: Tensor
+    visible: Tensor | None = None  # True where a position may attend to another, broadcastable to (B, heads, L, L)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherStates:
+    """What a teacher made of the same rows, without gradient; of its parts those that somebody reads."""
+
+    output: Tensor | None = None  # (N, width) states at the N positions that are compared, before the output embedding
+    table: Tensor | None = None  # (vocabulary, width) output embedding
+    bias: Tensor | None = None  # (vocabulary,) likewise; None: it has none
+    hidden: Tensor | None = None  # (B, L, width) last layer
+    layers: tuple[Tensor, ...] | None = None  # (B, L, width) each: the embeddings, then every layer
+    attention: tuple[HeadStates, ...] | None = None  # of every layer
+    aligned: Tensor | None = None  # (B, L) True where its states belong to the student's token; None: everywhere
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +103,17 @@ class Batch:
     alternatives: Tensor | None = None  # (B,) the example, from 0 on, of which a row is one version; None: its own
     attention_order: Tensor | None = None  # (B, L, 2) i attends to j where i's second number is above j's first
     reversed: Tensor | None = None  # (B,) True where a row is read backwards
-    images: Tensor | None = None  # (B, 3, H, W) uint8, red, green and blue: what the row describes
+    images: Tensor | None = None  # (B, 3, H, W) uint8, red, green and blue: what the row describes, or is said to
+    regions: Regions | None = None  # in place of images, features of their regions
+    region_masks: Tensor | None = None  # (B, MOST_REGIONS) 0: seen; 1: zeroed, 2: seen, and predicted
+    other_caption: Tensor | None = None  # (B,) 1 where a caption is that of another image, 0 where it is not, or IGNORE
     memory: Memory | None = None  # what the model kept of the text before each row; opaque to all but the model
     needed: Tensor | None = None  # (B, L) True where the last state is used, or the first of its row; None: anywhere
     draws: Tensor | None = None  # (B, L) random numbers in [0, 1) for a model that samples tokens; None: it draws them
     all_layers: bool = False  # return the states of all layers, not only of the last
     continues: Tensor | None = None  # (B,) True where a row continues the same row of the batch before
+    teacher: TeacherStates | None = None  # in distillation, what the teacher made of these rows
+    soft: Tensor | None = None  # (examples, ...) in distillation, a teacher's answers, in the shape of the task's head
 
     @property
     def predicted(self) -> Tensor:
@@ -108,11 +150,11 @@ class Batch:
         if self.alternatives is None:
             return self.each(lambda tensor: tensor[start:stop])
         first, end = torch.searchsorted(self.alternatives, torch.tensor([start, stop])).tolist()
-        own = replace(self, labels=None, words=None, ngrams=None).each(lambda tensor: tensor[first:end])
-        labels, words = (None if some is None else some[start:stop] for some in (self.labels, self.words))
+        own = replace(self, labels=None, words=None, ngrams=None, soft=None).each(lambda tensor: tensor[first:end])
+        labels, words, soft = (None if one is None else one[start:stop] for one in (self.labels, self.words, self.soft))
         ngrams = None if self.ngrams is None else (self.ngrams[0][start:stop], self.ngrams[1][start:stop])
         alternatives = self.alternatives[first:end] - start
-        return replace(own, labels=labels, words=words, ngrams=ngrams, alternatives=alternatives)
+        return replace(own, labels=labels, words=words, ngrams=ngrams, soft=soft, alternatives=alternatives)
 
     def with_memory(self, memory: Memory | None) -> Self:
         """The batch with the memory of the previous batch, if its rows continue that batch."""
@@ -144,7 +186,7 @@ def changed(parts: Any, change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
 def changed_value(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, Tensor):
         return change(value)
-    if isinstance(value, Side):
+    if isinstance(value, Side | Regions):
         return value.each(change)
     if isinstance(value, tuple):
         return tuple(change(part) for part in value)
@@ -157,11 +199,16 @@ class States:
 
     hidden: Tensor  # (B, L, width) last layer; of two streams the one that predicts; may be zeros where not needed
     pooled: Tensor | None = None  # (B, width) one vector for the row
+    region_hidden: Tensor | None = None  # (B, R, visual width) last layer over image regions
+    region_inputs: Tensor | None = None  # (B, R, features) these regions as they were before any was masked
+    region_visible: Tensor | None = None  # (B, R) False where an image has fewer regions
     guesses: Tensor | None = None  # (N, candidates) a generator's logits at the N masked tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens sampled in their place
     replaced: Tensor | None = None  # (B, L) True where the input token is not the original
     layers: tuple[Tensor, ...] | None = None  # (B, L, width) each: the embeddings, then every layer; where requested
     memory: Memory | None = None  # what the next rows of the same streams may attend to, without gradient
+    attention: tuple[HeadStates, ...] | None = None  # of every layer; where requested
+    logits: Tensor | None = None  # (N, tokens) at the N predicted positions, where two losses share them
 
 
 def names_of(*kinds: type) -> frozenset[str]:
@@ -177,19 +224,20 @@ def check_fields(cls: type, what: str, names: Iterable[str], *kinds: type) -> No
 
 
 SIDE = tuple(sorted(names_of(Side) & names_of(SideRows)))
-SHARED = tuple(sorted(names_of(Rows) & names_of(Batch) - {"target"}))
+SHARED = tuple(sorted(names_of(Rows) & names_of(Batch) - {"target", "regions"}))
 
 
 def as_batch(rows: Rows) -> Batch:
     """The fields that rows and a batch both have, as tensors."""
     target = None if rows.target is None else side_of(rows.target)
-    return Batch(source=side_of(rows), target=target, **tensors_of(rows, SHARED))
+    regions = None if rows.regions is None else Regions(**tensors_of(rows.regions, names_of(Regions)))
+    return Batch(source=side_of(rows), target=target, regions=regions, **tensors_of(rows, SHARED))
 
 
 def side_of(rows: Rows | SideRows) -> Side:
     return Side(**tensors_of(rows, SIDE))
 
 
-def tensors_of(rows: Rows | SideRows, names: Iterable[str]) -> dict[str, Any]:
+def tensors_of(rows: Rows | SideRows | RegionRows, names: Iterable[str]) -> dict[str, Any]:
     arrays = {name: getattr(rows, name) for name in names}
     return {name: torch.from_numpy(array) for name, array in arrays.items() if array is not None}

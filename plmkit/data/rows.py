@@ -7,9 +7,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from plmkit.data.region_store import RegionRows
 from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import Vocabulary
 
+ZEROED, SEEN = 1, 2  # of a masked region: what the network finds in its place
 ROUND = 8  # rows are padded to a multiple of this, which suits matrix units
 Spans = tuple[np.ndarray, np.ndarray, np.ndarray]  # (M, 2) begin and end, (M,) which of the chosen rows, (M,) segment
 
@@ -140,6 +142,9 @@ class Rows:
     attention_order: np.ndarray | None = None  # (B, L, 2)
     reversed: np.ndarray | None = None  # (B,)
     images: np.ndarray | None = None  # (B, 3, H, W) uint8
+    regions: RegionRows | None = None
+    region_masks: np.ndarray | None = None  # (B, MOST_REGIONS)
+    other_caption: np.ndarray | None = None  # (B,)
 
 
 def fill(store: TokenStore, plan: StretchPlan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:

@@ -5,7 +5,7 @@ import mmap
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,8 +17,10 @@ import numpy as np
 
 from plmkit.data.corpus import Corpus, Document
 from plmkit.data.details import PLACES, Bits, find_capitals, find_connectives, find_repeats
+from plmkit.data.feature_files import RegionFeatures, read_features
 from plmkit.data.images import load_image
 from plmkit.data.reading.cells import where
+from plmkit.data.region_store import RegionStore
 from plmkit.data.survey import Survey, survey_of
 from plmkit.data.text import split_sentences
 from plmkit.errors import InputError
@@ -35,6 +37,7 @@ DETAILS = {"capitals": 1, "repeats": 1, "connectives": 1}  # stored only if need
 CAPITALS, REPEATS, CONNECTIVES, RELEVANCE = "capitals.bin", "repeats.bin", "connectives.npy", "relevance.npy"
 TRIPLES = "triples.npy"
 BLOCK_CHARACTERS = 500_000  # or bytes of images, per block of a worker; only a few blocks are in memory at once
+USUAL_REGIONS = 36  # of an image, to estimate the bytes of its features
 SMALL_BYTES = 4_000_000  # below this, starting workers costs more than they save
 
 NO_TITLE = -1  # the relevance of a sentence that is not a title
@@ -54,6 +57,7 @@ class TokenStore:
     units: np.ndarray | None = None  # (T,) where words, phrases and entities begin, as bits; mapped from disk
     lines: np.ndarray | None = None  # (S,) True where a sentence begins a line of the file: a turn of a dialogue
     images: np.ndarray | None = None  # (D, 3, size, size) uint8, the image of each document; mapped from disk
+    regions: RegionStore | None = None  # features of regions of these images, in place of the images
     capitals: np.ndarray | None = None  # (T / 8,) uint8, a bit per token: has the text a capital letter there?
     repeats: np.ndarray | None = (
         None  # (T, 2) uint16, how far before, and after, its document has the token first, last
@@ -119,6 +123,7 @@ class Portion:
     survey: Survey
     units: np.ndarray | None = None
     images: np.ndarray | None = None  # of the documents with tokens
+    regions: list[RegionFeatures] | None = None  # of these documents
     relevance: np.ndarray | None = None
     capitals: np.ndarray | None = None  # (T,) bool
     repeats: np.ndarray | None = None
@@ -139,7 +144,10 @@ def open_store(
     """The tokens of the corpora, with these details: from the cache if nothing changed, otherwise made now."""
     folder = store_folder(corpora, tokenizer, cache, segmenter, details)
     if not is_whole(folder):
-        maker = Maker(tokenizer, segmenter, corpora[0].image_size, frozenset(details))
+        maker = Maker(
+            tokenizer, segmenter, corpora[0].image_size, frozenset(details), corpora[0].region_width,
+            corpora[0].region_classes,
+        )  # fmt: skip
         build_store(folder, corpora, maker, processes, on_progress or (lambda size: None))
     return load_store(folder)
 
@@ -175,6 +183,7 @@ def load_store(folder: Path) -> TokenStore:
     if size := about.get("image_size"):
         shape = len(parts["sources"]), 3, size, size
         images = np.memmap(folder / "images.bin", dtype=np.uint8, mode="r", shape=shape)
+    regions = None if not about.get("region_width") else load_regions(folder, about)
     details: dict[str, np.ndarray] = {}
     if (folder / CAPITALS).is_file():
         details["capitals"] = np.memmap(folder / CAPITALS, dtype=np.uint8, mode="r")
@@ -184,8 +193,25 @@ def load_store(folder: Path) -> TokenStore:
         if (folder / file).is_file():
             details[name] = np.load(folder / file, mmap_mode="r", allow_pickle=False)
     return TokenStore(
-        tokens=tokens, units=units, images=images, **details, survey=Survey.from_json(about["survey"]), **parts
+        tokens=tokens,
+        units=units,
+        images=images,
+        regions=regions,
+        **details,
+        survey=Survey.from_json(about["survey"]),
+        **parts,
     )
+
+
+def load_regions(folder: Path, about: dict[str, Any]) -> RegionStore:
+    starts = np.load(folder / "regions.npy", mmap_mode="r", allow_pickle=False)
+    widths = {"features": about["region_width"], "boxes": 4, "classes": about["region_classes"]}
+    parts = {
+        name: np.memmap(folder / f"{name}.bin", dtype=np.float32, mode="r", shape=(int(starts[-1]), width))
+        for name, width in widths.items()
+        if width
+    }
+    return RegionStore(starts=starts, **parts)
 
 
 def let_go(mapped: np.ndarray) -> None:
@@ -199,17 +225,16 @@ class Maker:
     """Tokenizes text, finds its units if there is a segmenter, and reads images of a given size; one per process."""
 
     def __init__(
-        self,
-        tokenizer: Tokenizer,
-        settings: ToolSegmenter | None,
-        image_size: int | None = None,
-        details: frozenset[str] = frozenset(),
-    ) -> None:
+        self, tokenizer: Tokenizer, settings: ToolSegmenter | None, image_size: int | None = None,
+        details: frozenset[str] = frozenset(), region_width: int | None = None, region_classes: int | None = None,
+    ) -> None:  # fmt: skip
         self.tokenizer, self.settings, self.image_size, self.details = tokenizer, settings, image_size, details
+        self.region_width, self.region_classes = region_width, region_classes
         self.segmenter: Finder | None = settings.build() if settings else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Maker, (self.tokenizer, self.settings, self.image_size, self.details)
+        sizes = self.region_width, self.region_classes
+        return Maker, (self.tokenizer, self.settings, self.image_size, self.details, *sizes)
 
     def units(self, sentences: list[str], lengths: np.ndarray) -> np.ndarray | None:
         """(T,) the units of sentences with these numbers of tokens."""
@@ -230,17 +255,35 @@ class Maker:
         made = np.empty((len(documents), 3, self.image_size, self.image_size), dtype=np.uint8)
         for number, document in enumerate(documents):
             assert document.image is not None
-            try:
+            with row_named(document):
                 made[number] = load_image(document.image, self.image_size)
-            except InputError as error:
-                raise InputError(
-                    tr(
-                        "{where}: {problem}\nReplace the file, or remove the row.",
-                        where=where(document.source, document.line),
-                        problem=error,
-                    )
-                ) from error
         return made
+
+    def regions(self, documents: Sequence[Document]) -> list[RegionFeatures] | None:
+        """The regions of each document's image."""
+        if self.region_width is None:
+            return None
+        made = []
+        for document in documents:
+            assert document.features is not None
+            with row_named(document):
+                made.append(read_features(document.features, self.region_width, self.region_classes))
+        return made
+
+
+@contextmanager
+def row_named(document: Document) -> Iterator[None]:
+    """What is wrong with the image of a document is said with its row."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            tr(
+                "{where}: {problem}\nReplace the file, or remove the row.",
+                where=where(document.source, document.line),
+                problem=error,
+            )
+        ) from error
 
 
 def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes: int, on_progress: OnProgress) -> None:
@@ -255,6 +298,7 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
             tokens = files.enter_context(open(partial / "tokens.bin", "wb"))
             units = files.enter_context(open(partial / "units.bin", "wb")) if maker.segmenter else None
             images = files.enter_context(open(partial / "images.bin", "wb")) if maker.image_size else None
+            regions = RegionWriter(partial, files, maker.region_classes) if maker.region_width else None
             capitals = Bits(files.enter_context(open(partial / CAPITALS, "wb"))) if needs("capitals") else None
             repeats = files.enter_context(open(partial / REPEATS, "wb")) if needs("repeats") else None
             for number, corpus in enumerate(corpora):
@@ -264,6 +308,8 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
                         portion.units.tofile(units)
                     if images is not None and portion.images is not None:
                         portion.images.tofile(images)
+                    if regions is not None:
+                        regions.write(portion.regions or [])
                     if capitals is not None and portion.capitals is not None:
                         capitals.write(portion.capitals)
                     if repeats is not None and portion.repeats is not None:
@@ -300,8 +346,31 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
         if triples:
             np.save(partial / TRIPLES, np.concatenate(triples))
         about = {"dtype": dtype.name, "survey": asdict(survey.closed())}
+        if regions is not None:
+            np.save(partial / "regions.npy", regions.starts())
+            about |= {"region_width": maker.region_width, "region_classes": maker.region_classes}
         write_json(partial / "store.json", about | ({"image_size": maker.image_size} if maker.image_size else {}))
         seal(partial)
+
+
+class RegionWriter:
+    """Appends the regions of images to the files of a store."""
+
+    def __init__(self, folder: Path, files: ExitStack, classes: int | None) -> None:
+        names = ("features", "boxes", *(("classes",) if classes else ()))
+        self.files: dict[str, Any] = {}
+        for name in names:
+            self.files[name] = files.enter_context((folder / f"{name}.bin").open("wb"))
+        self.counts: list[int] = []
+
+    def write(self, regions: Sequence[RegionFeatures]) -> None:
+        for one in regions:
+            for name, file in self.files.items():
+                getattr(one, name).tofile(file)
+            self.counts.append(len(one.features))
+
+    def starts(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
 
 
 def borders(lengths: list[np.ndarray]) -> np.ndarray:
@@ -328,7 +397,7 @@ def portions(corpus: Corpus, maker: Maker, processes: int, on_progress: OnProgre
 
 def blocks(corpus: Corpus, on_progress: OnProgress) -> Iterator[list[Document]]:
     block: list[Document] = []
-    size, pixels = 0, 3 * (corpus.image_size or 0) ** 2  # bytes of an image
+    size, pixels = 0, 3 * (corpus.image_size or 0) ** 2 + USUAL_REGIONS * 4 * (corpus.region_width or 0)  # bytes of one
     for document in corpus.documents(on_progress):
         block.append(document)
         size += pixels + sum(map(len, document.paragraphs))
@@ -385,6 +454,7 @@ def tokenize(block: list[Document], maker: Maker) -> Portion:
         repeats=find_repeats(tokens, sizes_of(lengths, ends)) if needs("repeats") else None,
         connectives=find_connectives(maker.tokenizer, sentences, lengths, searched) if needs("connectives") else None,
         images=maker.images(kept),
+        regions=maker.regions(kept),
         triples=np.array(triples, dtype=np.int64) if triples else None,
     )
 

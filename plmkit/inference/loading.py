@@ -393,5 +393,8 @@ def start_from(network: Network, parts: Parts) -> list[str]:
     """Copy the weights of another model into a network; returns the heads that stay randomly initialised."""
     own = network.state_dict()
     shared = {name: tensor for name, tensor in parts.weights.items() if name in own}
+    for name, source in network.model.settings.copied_weights.items():
+        if source in shared:
+            shared.setdefault(name, shared[source])
     put_weights(network, own | shared, parts.folder / WEIGHTS)
     return sorted({name.split(".")[1] for name in own if name.startswith("heads.") and name not in shared})

@@ -27,6 +27,7 @@ from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.threads import look
 
+Change = Callable[[Batch], Batch]
 Text = str | tuple[str, str] | Mapping[str, Any]
 
 
@@ -79,7 +80,7 @@ class Unread:
 
 def check_reads_text(architecture: Architecture, folder: Path, verb: str) -> None:
     """Refuse a model that describes images."""
-    if architecture.image_pixels is not None:
+    if architecture.describes_images:
         raise PlmError(
             tr(
                 "{folder} describes images, so it cannot {verb}.\n"
@@ -88,6 +89,10 @@ def check_reads_text(architecture: Architecture, folder: Path, verb: str) -> Non
                 verb=verb,
             )
         )
+
+
+def unchanged(batch: Batch) -> Batch:
+    return batch
 
 
 def ignored(done: float) -> None:
@@ -157,11 +162,14 @@ class Reader:
     @torch.inference_mode()
     def states(
         self, rows: Sequence[Framed], length: int | None = None, needed: Callable[[Batch], Tensor | None] | None = None,
-        *, all_layers: bool = False,
+        *, all_layers: bool = False, change: Change = unchanged,
     ) -> tuple[States, Batch]:  # fmt: skip
-        """The hidden states of rows, of the last layer or of all; with `needed`, of these positions only."""
+        """The hidden states of rows, of the last layer or of all; with `needed`, of these positions only.
+
+        `change` may add an image to the batch.
+        """
         look()
-        batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
+        batch = change(batch_of(rows, self.tokenizer.vocabulary, length)).to(self.device)
         return self.network.model(
             replace(batch, needed=needed(batch) if needed else None, all_layers=all_layers)
         ), batch

@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plmkit.data.batch import HeadStates
 from plmkit.kernels.attention import added_mask, attend_long_rows, attend_short_rows, is_short
 from plmkit.kernels.linear import Linear, linear
 from plmkit.layers.cache import LayerCache
 from plmkit.layers.packing import NeededTokens, Packing
-from plmkit.layers.recording import record
+from plmkit.layers.recording import project, record
 from plmkit.layers.transformer import drop
 
 
@@ -44,6 +45,7 @@ class SelfAttention(nn.Module):
         """(T, 3 * width) queries, keys and values → (T, width) attention output within each row."""
         if isinstance(packing, Packing):
             record(lambda: self.weights(joint, packing))
+            project(lambda: self.projections(joint, packing))
         if isinstance(packing, Packing) and self.by_products(joint, packing):
             if is_short(joint, packing, self.heads):
                 return attend_short_rows(joint, packing, self.heads, self.attention_mask(packing), self.share)
@@ -55,6 +57,10 @@ class SelfAttention(nn.Module):
         """(B, heads, L, L) attention weights without dropout, which no kernel returns."""
         query, key, _ = self.split_heads(packing.unpack(joint), 3)
         return softmax_weights(query, key, self.attention_mask(packing))
+
+    def projections(self, joint: Tensor, packing: Packing) -> HeadStates:
+        query, key, value = self.split_heads(packing.unpack(joint), 3)
+        return HeadStates(query=query, key=key, value=value, visible=self.attention_mask(packing))
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
         """Whether our kernel is faster than torch's fused one: for short rows, with dropout, and in bfloat16."""
@@ -194,13 +200,18 @@ class SourceKeys:
 class CrossAttention(nn.Module):
     """Every position of a target attends to all visible ones of its source (Vaswani et al., 2017, 3.2.3)."""
 
-    def __init__(self, width: int, heads: int, dropout: float, bias: bool = True) -> None:
+    def __init__(
+        self, width: int, heads: int, dropout: float, bias: bool = True, *, source_width: int | None = None,
+        inside: int | None = None,
+    ) -> None:  # fmt: skip
+        """By default the states of the source, and queries, keys and values, are as wide as those of the target."""
         super().__init__()
+        inside = inside or width
         self.heads = heads
         self.dropout = dropout
-        self.query = Linear(width, width, bias=bias)
-        self.key_value = Linear(width, 2 * width, bias=bias)
-        self.output = Linear(width, width, bias=bias)
+        self.query = Linear(width, inside, bias=bias)
+        self.key_value = Linear(source_width or width, 2 * inside, bias=bias)
+        self.output = Linear(inside, width, bias=bias)
 
     def read(self, source: Tensor, packing: Packing) -> SourceKeys:
         """Keys and values of (T, width) packed states of sources, computed once however many targets there are."""

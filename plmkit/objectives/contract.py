@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, Self
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
@@ -51,6 +52,7 @@ class Objective(ABC):
     label: ClassVar[str | None] = None  # in progress lines; None: its name
     sentence_task: ClassVar[str | None] = None  # the name of the task, if it classifies the texts of a row together
     needs_objectives: ClassVar[tuple[str, ...]] = ()  # names of objectives whose heads its head uses
+    needs_teacher: ClassVar[bool] = False  # it compares the network with a teacher, which `plm distill` gives it
 
     def __init_subclass__(cls) -> None:
         if unknown := cls.reads - FIELDS:
@@ -66,6 +68,11 @@ class Objective(ABC):
                     weight=self.weight,
                 )
             )
+
+    @property
+    def region_classes(self) -> int | None:
+        """Classes of image regions whose distributions it predicts, if it does."""
+        return None
 
     @property
     def classes(self) -> Mapping[str, int]:
@@ -89,6 +96,8 @@ class Head(nn.Module, ABC):
     translates: ClassVar[bool] = False  # `output` predicts each token of a target from its source and those before it
     predicts_entities: ClassVar[bool] = False  # of a knowledge graph, and starts from their names
     uses_layers: ClassVar[bool] = False  # in training it uses the states of all layers
+    uses_attention: ClassVar[bool] = False  # it uses queries, keys and values of all layers
+    reads_teacher: frozenset[str] = frozenset()  # parts of a teacher that it compares with; those of Teacher.observe
     auxiliary: str | None = None  # name of a second loss, used in training only
     corpus_vocabulary: bool = False  # in training, `output` scores only tokens that occur in the corpus
 
@@ -115,6 +124,10 @@ class Head(nn.Module, ABC):
     def advance(self, progress: float) -> None:
         """Called before each step with the share of the run that is done."""
 
+    def shared(self, states: States, batch: Batch) -> States:
+        """The states, with what this head computes once for itself and another one."""
+        return states
+
     def begin_from_names(self, names: Sequence[Sequence[int]], frequencies: Sequence[int]) -> None:
         """Initial weights from the tokens of the names of a graph's entities, and how often each is an answer."""
 
@@ -139,6 +152,8 @@ class TokenHead(Head):
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None
         predicted = batch.predicted
+        if states.logits is not None:
+            return F.cross_entropy(states.logits.float(), self.vocabulary.softmax_index(batch.targets[predicted]))
         if bool(predicted.all()):  # as in all rows of a stream but the last
             return self.vocabulary.loss(states.hidden.flatten(0, 1), batch.targets.flatten())
         # for masked text, projecting only these saves 85% of the largest product

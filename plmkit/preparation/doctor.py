@@ -84,7 +84,7 @@ def examine(
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
     except InputError:
         whole = reads_pairs(settings.recipe) or reads_triples(settings.recipe)
-        if whole or settings.recipe.architecture.image_pixels:  # its files are read together
+        if whole or settings.recipe.architecture.reads_images:  # its files are read together
             raise
         machine = settings.run
         read = {

@@ -43,14 +43,15 @@ def opened_for(
     """The corpora that a recipe reads, without some of their files; documentation if none is given."""
     reading: dict[str, Any] = {"layout": machine.layout, "column": machine.column, "header": machine.header}
     texts: list[str] = []  # beside triples
-    if recipe.architecture.image_pixels is None and (machine.image_column or machine.image_folder):
+    if not recipe.architecture.reads_images and (machine.image_column or machine.image_folder):
         raise SettingError(
             tr("--image and --images are for captions; {recipe} reads text. Leave them out.", recipe=recipe.name)
         )
-    if recipe.architecture.image_pixels is not None:
+    if recipe.architecture.reads_images:
         found = open_captions(
             paths, recipe.architecture.image_pixels, valid=valid, image_column=machine.image_column,
-            images=machine.image_folder, **reading,
+            images=machine.image_folder, features=machine.features, region_width=recipe.architecture.region_width,
+            region_classes=next(filter(None, (own.region_classes for own in recipe.objectives)), None), **reading,
         )  # fmt: skip
     elif reads_pairs(recipe):
         found = open_pairs(paths, valid=valid, **reading)

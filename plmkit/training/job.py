@@ -11,7 +11,8 @@ from plmkit.data.graph import Graph
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.data.vocabulary import unnamed
-from plmkit.errors import FolderError
+from plmkit.errors import FolderError, SettingError
+from plmkit.fit import kind_of
 from plmkit.inference.loading import Parts, start_from
 from plmkit.language import comma, several, tr
 from plmkit.network import Network
@@ -74,6 +75,7 @@ def setup(request: PretrainRequest, earlier: PretrainRecord | None, world: World
     start = parts_to_start_from(request, screen.say)
     check_shape(request.settings.recipe, world.device)
     check_initialisation(request.settings.recipe)
+    check_teacher(request)
     tokenizer = tokenizer_folder(request, earlier, start)
     material = prepare(request.settings, request.corpora, request.valid, request.seed, screen, tokenizer=tokenizer)
     if earlier and earlier.tokens_key != material.key:
@@ -106,6 +108,15 @@ def check_initialisation(recipe: Recipe) -> None:
     """Refuse initial weights that the network has no place for, before any text is read."""
     with torch.device("meta"):
         recipe.initialisation.check(recipe.build(unnamed(recipe.vocabulary)))
+
+
+def check_teacher(request: PretrainRequest) -> None:
+    """Refuse objectives that compare with a teacher in a run without one."""
+    wanting = [kind_of(own) for own in request.settings.recipe.objectives if own.needs_teacher]
+    if wanting and request.guide is None:
+        raise SettingError(
+            tr("{objective} compares the network with a teacher: use `plm distill`, or drop it.", objective=wanting[0])
+        )
 
 
 def documents_reported(found: Diagnosis) -> str:
@@ -157,6 +168,8 @@ def build(job: Job) -> Network:
     """The network on its device, if it fits into memory."""
     check_weights(job.request.settings.recipe, len(job.material.tokenizer.vocabulary), job.world.device)
     network = initial_network(job.request, job.material, job.start, job.screen).to(job.world.device)
+    if job.request.guide:
+        job.request.guide.attach(network, job.material.tokenizer, job.world.device, job.screen.say)
     check_fits(job, network)
     return network
 

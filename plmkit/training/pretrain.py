@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from plmkit.initialisation.corpus import Initialisation, Statistics
 from plmkit.language import comma, several, tr
 from plmkit.network import Network
+from plmkit.recipe import Recipe
 from plmkit.storage.files import sweep
 from plmkit.storage.graphs import save_graph
 from plmkit.terminal.screen import Screen
@@ -81,6 +83,8 @@ def carry_out(job: Job, network: Network) -> PretrainRecord:
     if not (state.step or request.start):
         statistics = Counting(material=job.material, seed=request.seed, screen=job.screen)
         state = begin(network, request.settings.recipe.initialisation, statistics)
+        if request.guide:
+            request.guide.initialise(network, job.screen.say)
         spent = job.world.agreed(state.seconds)  # so that all have the same schedule
         state = replace(state, seconds=spent, before=spent)
     result = fit(job, network, optimizer, state)
@@ -196,11 +200,17 @@ def reported(job: Job, step: Step, state: State) -> Iterator[tuple[list[Part], V
         yield [journal, validation], validation
 
 
+def kept_weights(network: Network, recipe: Recipe) -> dict[str, Tensor]:
+    """All but those that only a teacher needs, such as a map to its width."""
+    stems = tuple(f"heads.{objective.name}." for objective in recipe.objectives if objective.needs_teacher)
+    return {name: weight for name, weight in weights_of(network).items() if not name.startswith(stems)}
+
+
 def save(job: Job, record: PretrainRecord, network: Network, result: dict[str, Any]) -> PretrainRecord:
     """Save the weights, and mark the run as finished in run.json."""
     finished = replace(record, state=FINISHED, result=result)
     if job.world.first:
-        finished = replace(finished, checksum=job.folder.save_weights(weights_of(network)))
+        finished = replace(finished, checksum=job.folder.save_weights(kept_weights(network, record.recipe)))
         job.folder.write(finished)
         job.folder.seal()
     job.world.wait()

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
+
+import torch
 
 from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
 from plmkit.architectures.encoder import Encoder
@@ -14,8 +16,10 @@ from plmkit.data.reading.columns import Say, ignore
 from plmkit.errors import SettingError
 from plmkit.inference.loading import Parts, read_parts, without_generator
 from plmkit.language import tr
+from plmkit.network import Network
 from plmkit.recipe import Recipe
 from plmkit.tokenizers.files import TOKENIZER_FILE
+from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.differences import Difference, differences
 from plmkit.training.loop import Budget
 from plmkit.training.run_folder import RunFolder
@@ -23,6 +27,20 @@ from plmkit.training.run_record import PretrainRecord
 
 HIGHEST_RATE = 1e-3  # learning rate of a narrow network that a recipe adopts
 SHAPE = ("layers", "heads", "width", "inner")  # what an encoder and the decoder that is added to it share
+
+
+class Guide(Protocol):
+    """A teacher and what it does for a run: `plm distill` gives it."""
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """What run.json keeps of it: a run continues with the same one."""
+
+    def initialise(self, network: Network, say: Say) -> None:
+        """Put some of the teacher's weights into a network with initial weights."""
+
+    def attach(self, network: Network, tokenizer: Tokenizer, device: torch.device, say: Say) -> None:
+        """Let the heads of the network read what the teacher makes of each batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +57,7 @@ class PretrainRequest:
     valid: str | None = None
     extend: bool = False  # continue a finished run
     by_default: bool = False  # the budget is the recipe's
+    guide: Guide | None = None  # in distillation
 
     @property
     def folder(self) -> RunFolder:
@@ -58,6 +77,7 @@ class PretrainRequest:
             start=str(self.start) if self.start else None,
             tokenizer=str(self.tokenizer) if self.tokenizer else None,
             valid=self.valid,
+            teacher=self.guide.as_json if self.guide else None,
         )
 
 
@@ -88,7 +108,14 @@ def parts_to_start_from(request: PretrainRequest, say: Say) -> Parts | None:
     if request.settings.recipe.adopts:
         parts = without_generator(parts)
     if ours.takes_encoder(parts.architecture):
-        say(tr("The encoder starts from {start}; the decoder is initialised randomly.", start=request.start))
+        say(
+            tr(
+                "What reads the text starts from {start}; what reads images is initialised randomly.",
+                start=request.start,
+            )
+            if ours.reads_images
+            else tr("The encoder starts from {start}; the decoder is initialised randomly.", start=request.start)
+        )
     else:
         check_same_network(parts.architecture, request.settings.recipe, request.start)
     return parts

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from plmkit.data.feature_files import FeaturePlace
+
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["gz", "zst"]
 Layout = Literal[
@@ -25,6 +27,7 @@ class Document:
     lines: tuple[int, ...]  # of each paragraph, 1-based; the row in a Parquet file
     pair: bool = False  # its paragraphs are a source and a target, each a text of its own
     image: Path | None = None  # its paragraphs are captions of this image, each a text of its own
+    features: FeaturePlace | None = None  # where the features of regions of this image are, if they are read
     triple: tuple[int, int, int] | None = None  # numbers of head, relation and tail, whose names its paragraphs are
     relevance: tuple[int, ...] = ()  # its paragraphs are a search query and these titles; how each met the query
 

@@ -277,6 +277,7 @@ class Roberta(Family):
             isinstance(architecture, Encoder)
             and architecture.is_berts
             and architecture.first > 0
+            and architecture.segments > 0
             and not architecture.is_narrow
             and architecture.activation == "gelu"
         )
@@ -327,4 +328,9 @@ def is_bert(architecture: Architecture) -> TypeGuard[Encoder]:
 
 def has_berts_shape(architecture: Encoder) -> bool:
     """Whether its positions, its embeddings and its pooler are like BERT's."""
-    return architecture.first == 0 and not architecture.is_narrow and architecture.pooler_activation == "tanh"
+    return (
+        architecture.first == 0
+        and architecture.segments > 0
+        and not architecture.is_narrow
+        and architecture.pooler_activation == "tanh"
+    )
