@@ -43,6 +43,11 @@ class TaskEncoder(Encoder):
     def is_berts(self) -> bool:
         return False
 
+    @property
+    def has_berts_layers(self) -> bool:
+        """Whether its computation is that of BERT but for the task embedding."""
+        return super().is_berts
+
     def build(self, vocabulary: Vocabulary) -> "TaskEncoderModel":
         return TaskEncoderModel(self, vocabulary.rows)
 

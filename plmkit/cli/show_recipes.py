@@ -183,10 +183,10 @@ def choices_of(recipe: Recipe) -> list[str]:
     if task:
         lines.append(f"{SENTENCE_TASK}={task}" + tr("    (or {others})", others=tasks))
     if order := task_order(recipe):
-        others = comma().join(name for name in TASK_STAGES if name != order)
-        lines.append(f"{TASKS}={order}" + tr("    (or {others})", others=others))
-        names = comma().join(names_of_tasks(recipe))
-        lines.append(f"{WITHOUT}=" + tr("    (leave out some of {names}; default: none)", names=names))
+        orders = comma().join(name for name in TASK_STAGES if name != order)
+        lines.append(f"{TASKS}={order}" + tr("    (or {others})", others=orders))
+        every = comma().join(names_of_tasks(recipe))
+        lines.append(f"{WITHOUT}=" + tr("    (leave out some of {names}; default: none)", names=every))
     for axis, kinds in CHOICES.items():
         value = getattr(recipe, axis)
         names = list(dict.fromkeys(type(choice).__name__ for choice in as_tuple(value)))
@@ -204,11 +204,10 @@ def task_stages(recipe: Recipe) -> Iterator[str]:
         for begin, stage in zip(begins, recipe.stages, strict=False)
     ]
     for number, part in enumerate(parts, start=1):
-        shares = [f"{name} {share / sum(other.get(name, 0.0) for other in parts):.1%}" for name, share in part.items()]
-        if shares:
-            yield tr(
-                "stage {number}, shares of the steps of each task: {shares}", number=number, shares=comma().join(shares)
-            )
+        wholes = {name: sum(other.get(name, 0.0) for other in parts) for name in part}
+        shown = comma().join(f"{name} {share / wholes[name]:.1%}" for name, share in part.items())
+        if shown:
+            yield tr("stage {number}, shares of the steps of each task: {shares}", number=number, shares=shown)
 
 
 def settings_of(choice: Any, stem: str, named: bool = False) -> list[str]:

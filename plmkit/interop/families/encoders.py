@@ -220,7 +220,7 @@ class Ernie(Bert):
 
     def writes(self, architecture: Architecture) -> bool:
         if isinstance(architecture, TaskEncoder):
-            return has_berts_shape(architecture) and not (architecture.relative_keys or architecture.distance_bias)
+            return has_berts_shape(architecture) and architecture.has_berts_layers
         return is_bert(architecture) and architecture.activation == "relu"
 
     def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
