@@ -438,9 +438,9 @@ def with_column(settings: Settings, column: str | None, header: bool, pair: Pair
 
 def with_images(settings: Settings, images: Images) -> Settings:
     """The settings with --image, --images and --features: the column of images, their folder, and their features."""
-    machine = settings.run
     named = zip(("image_column", "image_folder", "features"), images, strict=False)
-    return replace(settings, run=replace(machine, **{name: value for name, value in named if value}))
+    given: dict[str, Any] = {name: value for name, value in named if value}
+    return replace(settings, run=replace(settings.run, **given))
 
 
 def with_features(settings: Settings, sets: Sequence[str] = ()) -> Settings:

@@ -345,7 +345,7 @@ def build_store(folder: Path, corpora: Sequence[Corpus], maker: Maker, processes
             np.save(partial / CONNECTIVES, np.concatenate(connectives))
         if triples:
             np.save(partial / TRIPLES, np.concatenate(triples))
-        about = {"dtype": dtype.name, "survey": asdict(survey.closed())}
+        about: dict[str, Any] = {"dtype": dtype.name, "survey": asdict(survey.closed())}
         if regions is not None:
             np.save(partial / "regions.npy", regions.starts())
             about |= {"region_width": maker.region_width, "region_classes": maker.region_classes}
