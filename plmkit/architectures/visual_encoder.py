@@ -39,6 +39,7 @@ class VisualEncoderModel(EncoderModel):
     def __init__(self, settings: VisualEncoder, vocabulary_size: int) -> None:
         super().__init__(settings, vocabulary_size)
         self.visual = VisualEmbedding(settings)
+        assert self.embed.segments is not None
         with torch.no_grad():
             self.visual.segments.weight.copy_(self.embed.segments.weight)
             self.visual.positions.weight.copy_(self.embed.positions.weight)
