@@ -311,8 +311,10 @@ def scores(found: dict[str, Any]) -> None:
         console.print(tr("Context: {reading}.", reading=found["reading"]), markup=False)
 
 
-def attention(found: Attended) -> None:
+def attention(found: Attended, *, named: bool = False) -> None:
     """For every layer, the means over its heads; then what the output depends on most."""
+    if named:
+        console.print(Text(found.model, style="bold"))
     for part in found.parts:
         titles = tr("layer"), tr("entropy (bits)"), tr("distance (tokens)"), tr("diagonal")
         table = Table(*titles, box=None, title=part_title(part, found.parts), title_justify="left", title_style="bold")
