@@ -101,6 +101,8 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "char-transformer-mini": char_transformer.char_transformer_mini,
     "char-transformer-12l": char_transformer.char_transformer_12l,
     "char-transformer-64l": char_transformer.char_transformer_64l,
+    "gpt1-lstm-mini": gpt1.gpt1_lstm_mini,
+    "gpt1-lstm": gpt1.gpt1_lstm,
     "lstm-tiny": lstm.lstm_tiny,
     "lstm-mini": lstm.lstm_mini,
     "lstm-medium": lstm.lstm_medium,

@@ -96,6 +96,8 @@ COUNTS = {
     "char-transformer-mini": (3_355_648, 3_879_936),
     "char-transformer-12l": (41_105_408, 44_251_136),
     "char-transformer-64l": (218_660_864, 235_438_080),
+    "gpt1-lstm-mini": (22_825_984, 22_825_984),
+    "gpt1-lstm": (116_469_760, 116_469_760),
     "lstm-tiny": (1_288_192, 1_288_192),
     "lstm-mini": (8_298_496, 8_298_496),
     "lstm-medium": (13_270_400, 13_270_400),
@@ -277,7 +279,7 @@ FOR_MINUTES = [name for name, make in CATALOGUE.items() if make().for_minutes an
 PAPERS = {  # the recipe of a paper, by how names begin; the longest that fits
     "bert": "bert-base", "bert-wwm": "bert-wwm-base", "spanbert": "spanbert-base", "ernie": "ernie-1.0",
     "roberta": "roberta-base", "albert": "albert-base", "electra": "electra-base", "gpt1": "gpt1",
-    "gpt2": "gpt2-small", "transformer": "transformer-base",
+    "gpt1-lstm": "gpt1-lstm", "gpt2": "gpt2-small", "transformer": "transformer-base",
     "gpt3": "gpt3-125m", "transformer-xl": "transformer-xl-enwik8",
     "char-transformer": "char-transformer-12l", "lstm": "lstm-medium", "xlnet": "xlnet-large",
     "caption": "caption-base",
