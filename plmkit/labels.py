@@ -43,12 +43,20 @@ def explained(label: Label) -> str:
     return {
         AUTOREGRESSIVE: tr("Autoregressive (AR): each token is predicted from those before it."),
         AUTOENCODING: tr("Autoencoding (AE): masked tokens are predicted from both sides, each on its own."),
-        PERMUTED: tr("Permuted (PLM): tokens are predicted one after the other in random orders, each from its position "
-                     "and the tokens before it in that order."),
-        REPLACED_TOKEN: tr("Replaced-token detection (RTD): for every token, was it replaced? Read from both sides, the "
-                           "token itself included."),
-        BIDIRECTIONAL_LM: tr("Bidirectional language model (biLM): two networks, one per direction; each predicts a "
-                             "token from its own side."),
-        SEQ2SEQ: tr("Sequence to sequence (seq2seq): each token of the target is predicted from the whole source and "
-                    "the target before it."),
-    }[label]  # fmt: skip
+        PERMUTED: tr(
+            "Permuted (PLM): tokens are predicted one after the other in random orders, each from its position and the "
+            "tokens before it in that order."
+        ),
+        REPLACED_TOKEN: tr(
+            "Replaced-token detection (RTD): for every token, was it replaced? Read from both sides, the token itself "
+            "included."
+        ),
+        BIDIRECTIONAL_LM: tr(
+            "Bidirectional language model (biLM): two networks, one per direction; each predicts a token from its own "
+            "side."
+        ),
+        SEQ2SEQ: tr(
+            "Sequence to sequence (seq2seq): each token of the target is predicted from the whole source and the "
+            "target before it."
+        ),
+    }[label]

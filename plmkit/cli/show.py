@@ -23,6 +23,7 @@ from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
 from plmkit.terminal.labels import label
 from plmkit.terminal.screen import curve
+from plmkit.training.by_corpus import losses_by_corpus
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
 HIGHLIGHTS = ("yellow", "cyan")
@@ -61,6 +62,7 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
     }
     if len(found.sources) > 1:
         rows[tr("mix by tokens")] = comma().join(f"{name} {share:.1%}" for name, share in found.sources.items())
+        rows[tr("read per epoch")] = comma().join(f"{name} {share:.1%}" for name, share in found.mixture.items())
     width = max(map(cell_len, rows))
     for name, value in rows.items():
         paragraph(set_cell_size(name, width + 1), value, "bold", "")
@@ -148,6 +150,12 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         minutes=result["seconds"] / 60,
     )
     console.print(tr("{work}; loss on held-out text: {losses}.", work=work, losses=valid) if valid else f"{work}.")
+    if by_corpus := losses_by_corpus(result):
+        names = list(dict.fromkeys(name for found in by_corpus.values() for name in found))
+        table = Table(tr("held-out text of"), *(label(name).replace("_", " ") for name in names), box=None)
+        for corpus, found in by_corpus.items():
+            table.add_row(Text(corpus), *(f"{found[name]:.3f}" if name in found else "" for name in names))
+        console.print(table)
     if not hints:
         return
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)

@@ -113,7 +113,13 @@ def one_recipe(name: str, as_json: bool) -> None:
     recipe = find(name)
     size = recipe.tokenizer.size
     if as_json:
-        found = {**to_json(recipe), **labelled(recipe), **counted(recipe), "parts": parts(recipe, size), **tasks_of(recipe)}
+        found = {
+            **to_json(recipe),
+            **labelled(recipe),
+            **counted(recipe),
+            "parts": parts(recipe, size),
+            **tasks_of(recipe),
+        }
         print(json.dumps(found, ensure_ascii=False))
         return
     console.print(f"[bold]{recipe.name}[/]  {translated(recipe.summary)}  ({recipe.paper})")

@@ -20,6 +20,7 @@ from plmkit.language import tr
 PLAN, ORDER, MASK, SPLIT = range(4)  # each purpose has its own random numbers
 POOL = 100  # batches whose rows are sorted by length together
 TOO_LARGE = 5  # times the tokens to hold out: a larger document is not held out if there are others
+FEW_DOCUMENTS = 20  # a source with fewer has no held-out share of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,12 +179,30 @@ def grouped(lengths: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndar
 
 
 def split(store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000) -> Split:
-    """Hold out random documents: a share of the tokens, at most `most`, at least one document."""
+    """Hold out random documents of each source: a share of its tokens, at most `most`, at least one document.
+
+    Sources of few documents, such as files that hold one each, are one source in this.
+    """
     sizes = store.document_tokens()
+    counts = np.bincount(store.sources)
+    owners = np.where(counts[store.sources] < FEW_DOCUMENTS, len(counts), store.sources)
+    parts = []
+    for number, owner in enumerate(np.unique(owners).tolist()):
+        mine = np.flatnonzero(owners == owner)
+        own = split_source(sizes[mine], generator(seed, SPLIT, *[number] * (number > 0)), share, most)
+        parts.append(Split(train=mine[own.train], valid=mine[own.valid]))
+    return Split(
+        train=np.sort(np.concatenate([part.train for part in parts])),
+        valid=np.sort(np.concatenate([part.valid for part in parts])),
+    )
+
+
+def split_source(sizes: np.ndarray, rng: np.random.Generator, share: float, most: int) -> Split:
+    """Of one source, whose documents have these sizes."""
     wanted = min(share * sizes.sum(), most)
     if share <= 0 or len(sizes) < 2:
         return Split(train=np.arange(len(sizes)), valid=np.zeros(0, dtype=np.int64))
-    order = generator(seed, SPLIT).permutation(len(sizes))
+    order = rng.permutation(len(sizes))
     fitting = order[sizes[order] <= TOO_LARGE * wanted]
     if not len(fitting):  # every document is too large: take one of the smaller half
         fitting = order[sizes[order] <= np.median(sizes)][:1]

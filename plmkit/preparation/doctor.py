@@ -9,6 +9,7 @@ import numpy as np
 
 from plmkit.config.machine import Settings
 from plmkit.data.corpus import problems
+from plmkit.data.mixture import tokens_by_source
 from plmkit.data.reading.cells import shown_place
 from plmkit.data.rows import Plan, StretchPlan
 from plmkit.data.vocabulary import MANY_UNKNOWN
@@ -43,6 +44,7 @@ class Diagnosis:
     vocabulary: int
     languages: dict[str, float]
     sources: dict[str, float]  # share of the tokens
+    mixture: dict[str, float]  # share of the tokens that an epoch reads, with run.weights; empty with one corpus
     duplicate_share: float
     unknown_share: float
     lines: int
@@ -99,6 +101,16 @@ def examine(
     return replace(found, warnings=(*found.warnings, *lack_of_room(settings, found.vocabulary)))
 
 
+def mixture(material: Material, plan: Plan) -> dict[str, float]:
+    """Each corpus's share of the tokens of an epoch."""
+    if len(material.names) < 2:
+        return {}
+    counts = tokens_by_source(plan, material.store, len(material.names)).sum(axis=0)
+    return {
+        name: round(float(count / counts.sum()), 4) for name, count in zip(material.short_names, counts, strict=True)
+    }
+
+
 def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
     """Why the recipe does not fit into the memory of this machine, if so."""
     device = choose_device(settings.run.device)
@@ -121,6 +133,7 @@ def diagnose(
         vocabulary=len(material.tokenizer.vocabulary),
         languages={name: round(share, 4) for name, share in survey.languages().items()},
         sources={printable(name): round(float(share), 4) for name, share in zip(material.names, shares, strict=True)},
+        mixture=mixture(material, plan),
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
         **{name: getattr(survey, name) for name in SURVEYED},

@@ -20,7 +20,7 @@ from plmkit.data.reading.cells import where
 from plmkit.data.samples import Samples, split
 from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
 from plmkit.demo.docstrings import docstring_corpus
-from plmkit.errors import SettingError
+from plmkit.errors import SettingError, printable
 from plmkit.fit import kind_of
 from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
@@ -91,23 +91,46 @@ class Material:
         Rows have the length of the stream's first stage to the end of the run: one curve, whatever the stages.
         Streams that differ in training only, such as those of ERNIE's stages, share one set.
         """
-        if not len(self.valid_documents):
+        return self.batches_of(self.valid_documents, recipe, seed)
+
+    def corpus_batches(self, recipe: Recipe, seed: int) -> dict[str, dict[str, list[Batch]]]:
+        """The same of each corpus on its own, by its name; none with one corpus, or with text held out by --valid."""
+        if len(self.names) < 2 or self.valid_store is not self.store:
+            return {}
+        sources = self.store.sources[self.valid_documents]
+        found = {
+            name: self.batches_of(self.valid_documents[sources == source], recipe, seed, len(self.names))
+            for source, name in enumerate(self.short_names)
+        }
+        return {name: batches for name, batches in found.items() if batches}
+
+    @property
+    def short_names(self) -> tuple[str, ...]:
+        """The names of the corpora without their folders, unless they would be the same."""
+        short = tuple(Path(name).name for name in self.names)
+        return tuple(map(printable, short if len(set(short)) == len(short) else self.names))
+
+    def batches_of(self, documents: np.ndarray, recipe: Recipe, seed: int, parts: int = 1) -> dict[str, list[Batch]]:
+        if not len(documents):
             return {}
         sets: dict[tuple[Any, ...], DataStream] = {}
         for stream in recipe.streams:
             steps = tuple(step.for_validation() for step in stream.steps)
             sets.setdefault((steps, stream.heads, recipe.first_stage(stream).length), stream.with_steps(steps))
-        return {stream.name: self.held_out(stream, length, seed) for (_, _, length), stream in sets.items()}
+        return {
+            stream.name: self.held_out(documents, stream, length, seed, parts)
+            for (_, _, length), stream in sets.items()
+        }
 
-    def held_out(self, stream: DataStream, length: int, seed: int) -> list[Batch]:
+    def held_out(self, documents: np.ndarray, stream: DataStream, length: int, seed: int, parts: int) -> list[Batch]:
         """Batches of held-out rows of a stream."""
         vocabulary = self.tokenizer.vocabulary
         corruption = prepared(stream.steps, self.store, self.samples.documents, len(vocabulary), seed)
-        samples = Samples(self.valid_store, self.valid_documents, corruption, vocabulary, seed=seed)
+        samples = Samples(self.valid_store, documents, corruption, vocabulary, seed=seed)
         at_once = VALID_STREAMS if samples.continues else VALID_ROWS
         plan, order = samples.plan(0, length, at_once)
         each = length if plan.lengths is None else max(1, plan.tokens() // len(plan))
-        rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // each))
+        rows = min(len(order), max(VALID_ROWS // parts, VALID_STREAMS, VALID_TOKENS // parts // each))
         if samples.continues:
             at_once = min(at_once, len(order))
             rows -= rows % at_once  # a memory has a fixed number of streams
@@ -149,9 +172,11 @@ def prepare(
     if machine.weights and len(machine.weights) != len(corpora):
         raise SettingError(
             tr(
-                "run.weights has {weights} numbers for {corpora} corpora. Give one per corpus.",
+                "There are {weights} sampling weights (--weights, run.weights) for {corpora} corpora: {names}.\n"
+                "Give one per corpus, in their order.",
                 weights=len(machine.weights),
                 corpora=len(corpora),
+                names=comma().join(corpus.name for corpus in corpora),
             )
         )
     held_out = opened[-1:] if valid else []

@@ -21,7 +21,8 @@ FAMILIES = {
     "ernie-mini": "autoencoding", "roberta-tiny": "autoencoding", "albert-tiny": "autoencoding",
     "electra-tiny": "replaced-token", "electra-tiny-adversarial": "replaced-token",
     "gpt1-tiny": "autoregressive", "gpt2-tiny": "autoregressive", "gpt3-tiny": "autoregressive",
-    "gpt1-lstm-mini": "autoregressive", "lstm-tiny": "autoregressive", "char-transformer-tiny": "autoregressive", "transformer-xl-tiny": "autoregressive",
+    "gpt1-lstm-mini": "autoregressive",
+    "lstm-tiny": "autoregressive", "char-transformer-tiny": "autoregressive", "transformer-xl-tiny": "autoregressive",
     "xlnet-tiny": "permuted", "elmo-tiny": "bidirectional-lm",
     "rnn-tiny": "seq2seq", "rnn-attention-tiny": "seq2seq", "transformer-tiny": "seq2seq", "caption-tiny": "seq2seq",
 }  # fmt: skip

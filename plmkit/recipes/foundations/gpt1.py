@@ -71,8 +71,8 @@ def gpt1_lstm() -> Recipe:
         name="gpt1-lstm",
         summary="GPT-1 with an LSTM: predict the next token from a recurrent state.",
         notes=(
-            "Of the LSTM, the paper gives one layer of 2,048 units. Input and output embeddings are tied and as wide, the "
-            "dropout rate is 0.1, and everything else is GPT-1's."
+            "Of the LSTM, the paper gives one layer of 2,048 units. Input and output embeddings are tied and as wide, "
+            "the dropout rate is 0.1, and everything else is GPT-1's."
         ),
         architecture=Recurrent(layers=1, width=2048, dropout=0.1),
     )
