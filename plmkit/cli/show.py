@@ -60,6 +60,16 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         ),
         tr("held out"): tr(", ").join([several(found.held_out, "document"), several(found.held_out_tokens, "token")]),
     }
+    names = {"characters": tr("characters"), "words": tr("words")}
+    for unit, own in found.units.items():
+        rows[names[unit]] = tr(
+            "{vocabulary:,} different, {unknown:.2%} of new text unknown; {limited:.2%} with the {frequent:,} most "
+            "frequent",
+            vocabulary=own.vocabulary,
+            unknown=own.unknown_share,
+            limited=own.frequent_unknown_share,
+            frequent=own.frequent,
+        )
     if len(found.sources) > 1:
         rows[tr("mix by tokens")] = comma().join(f"{name} {share:.1%}" for name, share in found.sources.items())
         rows[tr("read per epoch")] = comma().join(f"{name} {share:.1%}" for name, share in found.mixture.items())

@@ -15,6 +15,7 @@ from plmkit.data.rows import Plan, StretchPlan
 from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable
 from plmkit.language import several, tr
+from plmkit.preparation.coverage import Coverage, coverage
 from plmkit.preparation.prepare import Material, prepare, reads_pairs
 from plmkit.preparation.preview import preview
 from plmkit.recipe import Recipe
@@ -45,6 +46,7 @@ class Diagnosis:
     languages: dict[str, float]
     sources: dict[str, float]  # share of the tokens
     mixture: dict[str, float]  # share of the tokens that an epoch reads, with run.weights; empty with one corpus
+    units: dict[str, Coverage]  # of characters and words: number, and share of those of new text that are unknown
     duplicate_share: float
     unknown_share: float
     lines: int
@@ -81,7 +83,7 @@ def examine(
     try:
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
     except InputError:
-        if reads_pairs(settings.recipe) or settings.recipe.architecture.image_pixels:  # its files are read together
+        if not is_text(settings.recipe):  # its files are read together
             raise
         machine = settings.run
         read = {
@@ -99,6 +101,10 @@ def examine(
     bad_files = {printable(str(file)): problem for file, problem in bad.items()}
     found = diagnose(material, settings.recipe, bad_files, shown=SHOWN)
     return replace(found, warnings=(*found.warnings, *lack_of_room(settings, found.vocabulary)))
+
+
+def is_text(recipe: Recipe) -> bool:
+    return not reads_pairs(recipe) and recipe.architecture.image_pixels is None
 
 
 def mixture(material: Material, plan: Plan) -> dict[str, float]:
@@ -124,7 +130,7 @@ def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
 def diagnose(
     material: Material, recipe: Recipe, bad_files: dict[str, str] | None = None, *, shown: int = 0
 ) -> Diagnosis:
-    """Statistics and warnings, with this number of example rows."""
+    """Statistics and warnings; with this number of example rows, which take longer, the units of text too."""
     survey = material.store.survey
     plan, _ = material.samples.plan(0, recipe.stages[0].length)
     sizes = material.store.document_tokens()
@@ -134,6 +140,7 @@ def diagnose(
         languages={name: round(share, 4) for name, share in survey.languages().items()},
         sources={printable(name): round(float(share), 4) for name, share in zip(material.names, shares, strict=True)},
         mixture=mixture(material, plan),
+        units=coverage(material.corpora, recipe.tokenizer.size) if shown and is_text(recipe) else {},
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
         **{name: getattr(survey, name) for name in SURVEYED},

@@ -53,7 +53,7 @@ class Material:
     valid_documents: np.ndarray
     key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
     notes: tuple[str, ...]
-    names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
+    corpora: tuple[Corpus, ...]  # in the order of `store.sources`
 
     @property
     def samples(self) -> Samples:
@@ -103,6 +103,11 @@ class Material:
             for source, name in enumerate(self.short_names)
         }
         return {name: batches for name, batches in found.items() if batches}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the corpora."""
+        return tuple(corpus.name for corpus in self.corpora)
 
     @property
     def short_names(self) -> tuple[str, ...]:
@@ -229,7 +234,7 @@ def prepare(
         valid_documents=valid_documents,
         key=store_key(corpora, ready, segmenter),
         notes=notes,
-        names=tuple(corpus.name for corpus in corpora),
+        corpora=tuple(corpora),
     )
 
 
