@@ -115,7 +115,7 @@ def test_settings_that_cannot_be_are_refused(changes):
 
 def test_an_lstm_learns_a_small_text_by_heart():
     """Perplexity below 1.2, with the recipe's objective; each token is read once, so it knows what came before."""
-    text = "the sea is wide and the sky is high but the ship is small and the way is long so we sail until the wind is ours"
+    text = "the sea is wide and the sky is high but the ship is small and the way is long so we sail on"
     words = sorted(set(text.split()))
     tokens = torch.tensor([[5 + words.index(word) for word in text.split()]])
     torch.manual_seed(0)
