@@ -12,8 +12,10 @@ from typing import Any
 from benchmarks import (
     answering_speed,
     attend_speed,
+    compression_speed,
     contention,
     elmo_speed,
+    ernie2_speed,
     evaluation_speed,
     finetuning_speed,
     generation_speed,
@@ -43,6 +45,7 @@ BENCHMARKS = {
     "gpt_speed": gpt_speed,
     "recipe_speed": recipe_speed,
     "translation_speed": translation_speed,
+    "ernie2_speed": ernie2_speed,
     "resident": resident,
     "xlnet_speed": xlnet_speed,
     "elmo_speed": elmo_speed,
@@ -50,6 +53,7 @@ BENCHMARKS = {
     "contention": contention,
     "attend_speed": attend_speed,
     "search_speed": search_speed,
+    "compression_speed": compression_speed,
 }
 SMALL_BUDGET = """What ten minutes of pretraining are worth is measured on text of your own:
   python -m benchmarks.small_budget --corpus FILE... --task NAME=FOLDER --minutes 10 --seeds 3 --out FOLDER"""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +10,43 @@ from plmkit.catalogue import find
 from plmkit.compare.task_ways import finetune_and_compare
 from plmkit.config.machine import Settings, refuse_ignored, settle
 from plmkit.config.settings import as_text, snake
-from plmkit.data.reading.columns import Columns
+from plmkit.data.feature_files import width_in
+from plmkit.data.reading.columns import Columns, Search
+from plmkit.distillation.general import (
+    Student,
+    TeacherGuide,
+    check_length,
+    check_vocabulary,
+    is_causal,
+    prepare_recipe,
+    teacher_parts,
+)
+from plmkit.distillation.initial import AUTO, initial_layers
+from plmkit.distillation.methods import DEFAULT, alone
+from plmkit.distillation.run import Distilled, distill_task, distill_text
+from plmkit.distillation.settings import Distillation, settle_distillation
+from plmkit.distillation.task import Teaching, Untaught, check_teacher, student_parts
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import count, number
-from plmkit.inference.loading import load
+from plmkit.inference.loading import Parts, load
 from plmkit.inference.model import Model
 from plmkit.language import tr
+from plmkit.preparation.triples import fitted_to_triples, reads_triples
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Task
 from plmkit.tasks.finetune import FinetuneRequest, Searching
 from plmkit.tasks.settings import settle_task
 from plmkit.tasks.task_list import given_tasks
 from plmkit.terminal.screen import Screen
+from plmkit.tokenizers.tokenizer import load_tokenizer
 from plmkit.training.loop import Budget
 from plmkit.training.pretrain import pretrain as run_pretraining
-from plmkit.training.request import PretrainRequest, with_pretrained_encoder
+from plmkit.training.processes import check_alone
+from plmkit.training.request import PretrainRequest, adopted, with_pretrained_encoder
 
 PathLike = str | Path
 Pair = tuple[str | None, str | None]  # columns of source and target
-Images = tuple[str | None, str | None]  # column of image files, and their folder
+Images = tuple[str | None, ...]  # column of image files, their folder, and that of their features
 
 
 def pretrain(
@@ -49,6 +67,8 @@ def pretrain(
     target: str | None = None,
     image: str | None = None,
     images: PathLike | None = None,
+    features: PathLike | None = None,
+    names: PathLike | Sequence[PathLike] = (),
     header: bool = True,
     seed: int = 0,
     extend: bool = False,
@@ -77,6 +97,7 @@ def pretrain(
         source, target: Columns with the two sides of a pair, in tables for an encoder–decoder.
         image, images: Column with the image files, in tables of captions, and the folder of these files. Default: the
             folder of the table.
+        names: For triples, one or several tables with the names of entities and relations.
         header: Whether .csv and .tsv files have a header row.
         seed: Random seed of data order, masking, initial weights and dropout.
         extend: Continue a finished run for the budget given.
@@ -98,7 +119,8 @@ def pretrain(
         weights=weights,
         column=column,
         pair=(source, target),
-        images=(image, None if images is None else str(images)),
+        images=(image, *(None if path is None else str(path) for path in (images, features))),
+        names=[str(one) for one in ((names,) if isinstance(names, str | Path) else names)],
         header=header,
         seed=seed,
         extend=extend,
@@ -173,6 +195,160 @@ def finetune(
     return load(out)
 
 
+def distill(
+    teacher: PathLike,
+    student: PathLike,
+    data: PathLike | Sequence[PathLike],
+    out: PathLike,
+    *,
+    method: str | None = None,
+    steps: int | None = None,
+    minutes: float | None = None,
+    epochs: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    init: str = AUTO,
+    unlabelled: PathLike | None = None,
+    dev: PathLike | None = None,
+    test: PathLike | None = None,
+    columns: Columns = Columns(),
+    seed: int = 0,
+    seeds: int = 1,
+    quiet: bool = False,
+) -> Model:
+    """Train a small model on what a large one predicts, and return the small one.
+
+    Args:
+        teacher: A run folder, a Hugging Face folder, or a name on its hub. A fine-tuned teacher teaches its task.
+        student: A name listed by `plm recipes`, or a folder whose weights the student starts from.
+        data: Text, as for `pretrain`; for a fine-tuned teacher, a table of labelled rows.
+        out: The run folder.
+        method: "distilbert", "tinybert", "minilm" or "soft". Default: distilbert on text, soft for a task.
+        steps, minutes: The budget on text; at most one. Default: the recipe's own number of steps.
+        epochs: Number of epochs for a task.
+        settings: Settings by their dotted names, as `--set` takes them.
+        init: "auto", "random", or layers of the teacher for the student to start from, as in "1,3,5".
+        unlabelled: Further rows of the task without labels, for which the teacher answers.
+        dev, test, columns, seeds: As for `finetune`.
+        seed: Random seed.
+        quiet: Print warnings only.
+    """
+    corpora = (data,) if isinstance(data, str | Path) else tuple(data)
+    given = Distilling(
+        teacher=Path(teacher), student=str(student), data=tuple(map(str, corpora)), out=Path(out), method=method,
+        steps=steps, minutes=minutes, epochs=epochs, sets=tuple(as_sets(settings)), init=init,
+        unlabelled=path_or_none(unlabelled), dev=path_or_none(dev), test=path_or_none(test), columns=columns,
+        seed=seed, seeds=seeds,
+    )  # fmt: skip
+    if not distillation(given, Screen(quiet=quiet)).record.is_finished:
+        raise KeyboardInterrupt
+    return load(out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distilling:
+    """The arguments of `plm distill`."""
+
+    teacher: Path
+    student: str
+    data: tuple[str, ...]
+    out: Path
+    method: str | None = None
+    steps: int | None = None
+    minutes: float | None = None
+    epochs: float | None = None
+    sets: tuple[str, ...] = ()
+    init: str = AUTO
+    unlabelled: Path | None = None
+    dev: Path | None = None
+    test: Path | None = None
+    columns: Columns = Columns()
+    seed: int = 0
+    seeds: int = 1
+    alone: bool = False
+
+    @property
+    def of_text(self) -> dict[str, Any]:
+        """Options that only text has."""
+        return {"--minutes": self.minutes, "--steps": self.steps}
+
+    @property
+    def of_task(self) -> dict[str, Any]:
+        """Options that only a task has."""
+        more = {"--epochs": self.epochs, "--unlabelled": self.unlabelled, "--dev": self.dev, "--test": self.test}
+        return more | {"--seeds": None if self.seeds == 1 else self.seeds}
+
+
+def distillation(given: Distilling, screen: Screen) -> Distilled:
+    """Distil on text, or on the rows of the task that the teacher was fine-tuned on."""
+    check_alone("plm distill")
+    teacher = teacher_parts(given.teacher, screen.say)
+    student = Student.named(given.student, screen.say)
+    ignored = given.of_text if teacher.tasks else given.of_task
+    if option := next((name for name, value in ignored.items() if value is not None), None):
+        raise SettingError(
+            tr("{option} is for text, but {teacher} is fine-tuned on a task: --epochs says how long to train.",
+               option=option, teacher=given.teacher)
+            if teacher.tasks
+            else tr("{option} is for a teacher that is fine-tuned on a task; {teacher} is not. Fine-tune it first, or "
+                    "leave {option} out.", option=option, teacher=given.teacher)
+        )  # fmt: skip
+    return (
+        distil_task(given, teacher, student, screen) if teacher.tasks else distil_text(given, teacher, student, screen)
+    )
+
+
+def distil_text(given: Distilling, teacher: Parts, student: Student, screen: Screen) -> Distilled:
+    settings, sets = settle_distillation(given.sets)
+    if settings != Distillation():
+        raise SettingError(
+            tr("Settings of distill are for a task. On text, set those of objectives: `plm recipes` lists them.")
+        )
+    layers = initial_layers(given.init)
+    if student.start is not None:
+        check_vocabulary(teacher.tokenizer, load_tokenizer(student.start), str(teacher.folder))
+    recipe = prepare_recipe(student, teacher, given.method or DEFAULT)
+    common: dict[str, Any] = {
+        "sets": sets, "start": student.start, "tokenizer": None if student.start else teacher.folder, "valid": None,
+        "column": given.columns.text, "header": given.columns.header, "seed": given.seed, "extend": False,
+        "steps": given.steps, "minutes": given.minutes, "tokens": None,
+    }  # fmt: skip
+    request = pretraining(recipe, given.data, given.out, **common)
+    check_length(request.settings.recipe, teacher)
+    guide = TeacherGuide(teacher, is_causal(student.recipe), layers, student.start is not None)
+    common["sets"] = [own for own in sets if not own.startswith("objectives.")]
+    lone = pretraining(alone(student.recipe), given.data, given.out / "alone", **common)
+    return distill_text(replace(request, guide=guide), lone, teacher, screen, alone=given.alone)
+
+
+def distil_task(given: Distilling, teacher: Parts, student: Student, screen: Screen) -> Distilled:
+    if len(given.data) != 1:
+        raise SettingError(tr("A task has one table of labelled rows; found {count} files.", count=len(given.data)))
+    settings, sets = settle_distillation(given.sets)
+    task = replace(check_teacher(teacher), classes=(), columns=Columns(), ngrams=None)
+    own = [one for one in sets if one.startswith("architecture")]
+    if own and student.start is not None:
+        raise SettingError(
+            tr("{name} changes the network of a recipe; the student is a folder. Leave it out.", name=own[0])
+        )
+    student = replace(student, recipe=settle(student.recipe, own).recipe)
+    sets = [one for one in sets if one not in own]
+    parts = student_parts(student, teacher, given.student, screen.say)
+    if not any(own.startswith("task.ngrams") for own in sets):
+        sets = [*sets, "task.ngrams=false"]
+    chosen, machine = settle_task(sets, given.epochs)
+    teaching = Teaching(
+        teacher=teacher, student=parts, method=given.method or "soft", settings=settings,
+        init=initial_layers(given.init), unlabelled=given.unlabelled, search=Search(named=given.columns),
+    )  # fmt: skip
+    request = FinetuneRequest(
+        model=Path(given.student), task=task, train=Path(given.data[0]), dev=given.dev, test=given.test,
+        out=given.out, settings=chosen, machine=machine, seed=given.seed, seeds=given.seeds, columns=given.columns,
+        guide=teaching,
+    )  # fmt: skip
+    lone = replace(request, out=given.out / "alone", guide=Untaught(parts), settings=chosen)
+    return distill_task(request, lone, teacher, screen, alone=given.alone)
+
+
 def pretraining(
     recipe: str | Recipe,
     corpora: tuple[str, ...],
@@ -186,16 +362,20 @@ def pretraining(
     pair: Pair = (None, None),
     images: Images = (None, None),
     weights: Sequence[float] | None = None,
+    names: Sequence[str] = (),
     header: bool,
     extend: bool,
     **others: Any,
 ) -> PretrainRequest:
     """The request for a pretraining, with its settings checked."""
-    settings = with_column(settle(find(recipe) if isinstance(recipe, str) else recipe, sets), column, header, pair)
+    chosen = adopted(find(recipe) if isinstance(recipe, str) else recipe, others.get("start"))
+    settings = with_column(settle(chosen, sets), column, header, pair)
     settings = with_pretrained_encoder(settings, others.get("start"))
     settings = with_images(settings, images)
     if weights is not None:
         settings = replace(settings, run=replace(settings.run, weights=tuple(map(float, weights))))
+    settings = with_features(with_images(settings, images), sets)
+    settings = fitted_to_triples(with_names(settings, names), corpora, others.get("valid"))
     default = None if extend else settings.recipe.schedule.steps
     request = PretrainRequest(
         settings=settings,
@@ -267,13 +447,40 @@ def with_column(settings: Settings, column: str | None, header: bool, pair: Pair
 
 
 def with_images(settings: Settings, images: Images) -> Settings:
-    """The settings with the column of images given by --image, and their folder given by --images."""
-    column, folder = images
+    """The settings with --image, --images and --features: the column of images, their folder, and their features."""
     machine = settings.run
-    return replace(
-        settings,
-        run=replace(machine, image_column=column or machine.image_column, image_folder=folder or machine.image_folder),
-    )
+    named = zip(("image_column", "image_folder", "features"), images, strict=False)
+    return replace(settings, run=replace(machine, **{name: value for name, value in named if value}))
+
+
+def with_features(settings: Settings, sets: Sequence[str] = ()) -> Settings:
+    """The settings of a network that reads features from files, where they are given in place of pixels."""
+    recipe, source = settings.recipe, settings.run.features
+    if source is None:
+        return settings
+    if recipe.architecture.describes_images or not recipe.architecture.reads_images:
+        raise SettingError(
+            tr(
+                "--features is for recipes that read regions of images, such as visualbert-mini; {recipe} does not. "
+                "Leave it out.",
+                recipe=recipe.name,
+            )
+        )
+    if recipe.architecture.region_width is not None:
+        return settings
+    given = any(one.startswith("architecture.features=") for one in sets)
+    width = recipe.architecture.with_settings(image_size=None).region_width if given else width_in(Path(source))
+    changed = recipe.architecture.with_settings(image_size=None, features=width)
+    return replace(settings, recipe=replace(recipe, architecture=changed))
+
+
+def with_names(settings: Settings, names: Sequence[str]) -> Settings:
+    """The settings with the tables of names given by --names."""
+    if (names or settings.run.names) and not reads_triples(settings.recipe):
+        raise SettingError(
+            tr("--names is for triples; {recipe} does not read any. Leave it out.", recipe=settings.recipe.name)
+        )
+    return replace(settings, run=replace(settings.run, names=tuple(names) or settings.run.names))
 
 
 def budget(minutes: float | None, steps: int | None, tokens: float | None, default: int | None) -> Budget:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from plmkit.errors import RecipeError, nearest
 from plmkit.language import tr
 from plmkit.recipe import Recipe
+from plmkit.recipes.compression import distilbert, tinybert
 from plmkit.recipes.foundations import (
     bert,
     char_transformer,
@@ -17,9 +18,9 @@ from plmkit.recipes.foundations import (
     transformer_xl,
     xlnet,
 )
-from plmkit.recipes.knowledge import ernie
+from plmkit.recipes.knowledge import ernie, ernie2, kg_stage
 from plmkit.recipes.masking import electra, roberta, spanbert, wwm
-from plmkit.recipes.multimodal import captions
+from plmkit.recipes.multimodal import captions, vilbert, visualbert
 from plmkit.recipes.scaling import albert, gpt3
 
 CATALOGUE: dict[str, Callable[[], Recipe]] = {
@@ -40,6 +41,11 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "spanbert-large": spanbert.spanbert_large,
     "ernie-mini": ernie.ernie_mini,
     "ernie-1.0": ernie.ernie,
+    "ernie2-tiny": ernie2.ernie2_tiny,
+    "ernie2-mini": ernie2.ernie2_mini,
+    "ernie2-base": ernie2.ernie2_base,
+    "ernie2-large": ernie2.ernie2_large,
+    "kg-stage": kg_stage.kg_stage,
     "roberta-tiny": roberta.roberta_tiny,
     "roberta-mini": roberta.roberta_mini,
     "roberta-base": roberta.roberta_base,
@@ -57,6 +63,10 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "electra-small": electra.electra_small,
     "electra-base": electra.electra_base,
     "electra-large": electra.electra_large,
+    "distilbert-mini": distilbert.distilbert_mini,
+    "distilbert-base": distilbert.distilbert_base,
+    "tinybert-4l": tinybert.tinybert_4l,
+    "tinybert-6l": tinybert.tinybert_6l,
     "gpt1-tiny": gpt1.gpt1_tiny,
     "gpt1-mini": gpt1.gpt1_mini,
     "gpt1": gpt1.gpt1,
@@ -117,6 +127,12 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "caption-tiny": captions.caption_tiny,
     "caption-mini": captions.caption_mini,
     "caption-base": captions.caption_base,
+    "visualbert-tiny": visualbert.visualbert_tiny,
+    "visualbert-mini": visualbert.visualbert_mini,
+    "visualbert-base": visualbert.visualbert_base,
+    "vilbert-tiny": vilbert.vilbert_tiny,
+    "vilbert-mini": vilbert.vilbert_mini,
+    "vilbert-base": vilbert.vilbert_base,
 }
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plmkit.architectures.contract import Architecture
-from plmkit.choices import ARRANGEMENTS, MASKINGS, OBJECTIVES
-from plmkit.corruption.contract import Arrangement, Step
+from plmkit.choices import ARRANGEMENTS, LABELLINGS, MASKINGS, OBJECTIVES
+from plmkit.corruption.contract import Arrangement, Labelling, Step, StretchArrangement
 from plmkit.errors import RecipeError
 from plmkit.language import comma, tr
 from plmkit.objectives.contract import Objective
@@ -38,6 +38,17 @@ def check_steps(name: str, steps: Sequence[Step]) -> None:
                 arrangements=comma().join(kind.__name__ for kind in ARRANGEMENTS),
             )
         )
+    for step in steps:
+        if isinstance(step, Labelling) and not isinstance(steps[0], StretchArrangement):
+            raise RecipeError(
+                tr(
+                    "{name}: {step} labels the tokens of rows of texts, which {arrangement} does not make. Drop one "
+                    "of them.",
+                    name=name,
+                    step=kind_of(step),
+                    arrangement=kind_of(steps[0]),
+                )
+            )
     for number, step in enumerate(steps):
         for earlier in steps[:number]:
             if both := step.writes & earlier.writes:
@@ -98,6 +109,19 @@ def check_streams(recipe: "Recipe") -> None:
                     known=comma().join(known),
                 )
             )
+        count = recipe.architecture.task_count
+        if stream.task is not None and not 0 <= stream.task < (count or 0):
+            raise RecipeError(
+                tr(
+                    "{name}: the stream '{stream}' is for task {task}, but {architecture} has {count} task embeddings, "
+                    "counted from 0.",
+                    name=recipe.name,
+                    stream=stream.name,
+                    task=stream.task,
+                    architecture=kind_of(recipe.architecture),
+                    count=count or 0,
+                )
+            )
         for other in recipe.streams:
             if other.reads_from == stream.reads_from and other.arrangement != stream.arrangement:
                 raise RecipeError(
@@ -126,16 +150,16 @@ def check_streams(recipe: "Recipe") -> None:
 def check_architecture(recipe: "Recipe") -> None:
     """It has enough segments and positions for the rows, and shares `reuse` with the corruption."""
     architecture = recipe.architecture
-    widest = max((stream.arrangement for stream in recipe.streams), key=lambda arrangement: arrangement.segments)
+    widest = max((stream.arrangement for stream in recipe.streams), key=lambda arrangement: arrangement.segments_used)
     found = architecture.segment_count
-    if found is not None and found < widest.segments:
+    if found is not None and found < widest.segments_used:
         raise RecipeError(
             tr(
                 "{name}: {arrangement} uses {segments} segments, but architecture.segments is {found}. Set "
                 "architecture.segments={segments}.",
                 name=recipe.name,
                 arrangement=kind_of(widest),
-                segments=widest.segments,
+                segments=widest.segments_used,
                 found=found,
             )
         )
@@ -150,11 +174,13 @@ def check_architecture(recipe: "Recipe") -> None:
                     architecture=kind_of(architecture),
                 )
             )
-        if stream.arrangement.images != (architecture.image_pixels is not None):
+        arrangement = stream.arrangement
+        if (arrangement.images, arrangement.describes) != (architecture.reads_images, architecture.describes_images):
             raise RecipeError(
                 tr(
                     "{name}: {arrangement} does not fit {architecture}: a captioner is trained on images with "
-                    "captions, any other network on text. Change one of them.",
+                    "captions (ImageCaptions), a network that reads text with images on both (ImageText), any other "
+                    "network on text. Change one of them.",
                     name=recipe.name,
                     arrangement=kind_of(stream.arrangement),
                     architecture=kind_of(architecture),
@@ -229,6 +255,7 @@ def check_objectives(recipe: "Recipe") -> None:
             )
         for stream in serving:
             check_reads(recipe, objective, stream)
+            check_classes(recipe, objective, stream)
     if not any(objective.weight > 0 for objective in recipe.objectives):
         raise RecipeError(
             tr("{name}: every objective has weight 0, so nothing is trained. Raise one of them.", name=recipe.name)
@@ -253,12 +280,32 @@ def check_reads(recipe: "Recipe", objective: Objective, stream: "DataStream") ->
         )
 
 
+def check_classes(recipe: "Recipe", objective: Objective, stream: "DataStream") -> None:
+    """The labels of the rows are those that the head tells apart."""
+    for step in stream.steps:
+        for field, count in step.classes.items():
+            if objective.classes.get(field, count) != count:
+                raise RecipeError(
+                    tr(
+                        "{name}: {step} has {count} classes of `{field}`, but {objective} has {other}. Give both the "
+                        "same settings: --set corruption.max_parts=N --set objectives.{key}.max_parts=N.",
+                        name=recipe.name,
+                        step=kind_of(step),
+                        count=count,
+                        field=field,
+                        objective=kind_of(objective),
+                        other=objective.classes[field],
+                        key=objective.name,
+                    )
+                )
+
+
 def kind_of(choice: Any) -> str:
     return type(choice).__name__
 
 
 def writers_of(wanted: frozenset[str], architecture: Architecture) -> str:
     """` (A or B)`: the steps, and the setting of the architecture, that write one of these fields."""
-    known = [kind.__name__ for kind in (*ARRANGEMENTS, *MASKINGS) if wanted & kind.writes]
+    known = [kind.__name__ for kind in (*ARRANGEMENTS, *MASKINGS, *LABELLINGS) if wanted & kind.writes]
     known += ["architecture.pooler=true"] if "pooled" in wanted and architecture.optional_pooler else []
     return f" ({tr(' or ').join(known)})" if known else ""

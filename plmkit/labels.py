@@ -34,7 +34,7 @@ def label_of(recipe: "Recipe") -> Label | None:
     if found := [label for field, label in BY_FIELD.items() if field in read]:
         return found[0]
     if any(objective.left_to_right for objective in recipe.objectives):
-        return AUTOREGRESSIVE if recipe.architecture.image_pixels is None else SEQ2SEQ  # an image is a source too
+        return AUTOREGRESSIVE if not recipe.architecture.reads_images else SEQ2SEQ  # an image is a source too
     return AUTOENCODING if "targets" in read else None
 
 

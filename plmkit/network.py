@@ -1,16 +1,17 @@
 """An architecture with the heads of its objectives: what is trained and saved."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from plmkit.architectures.contract import Model
-from plmkit.data.batch import Batch, Memory, States
+from plmkit.data.batch import Batch, Memory, States, TeacherStates
+from plmkit.layers.recording import projecting
 from plmkit.objectives.contract import Head
 
 
@@ -22,6 +23,13 @@ class Outcome:
     weighted: dict[str, Tensor]  # with loss weights, as minimised
     scored: dict[str, int]  # number of predictions that each loss averages
     memory: Memory | None  # recurrent memory for the next batch of the same rows
+
+
+class Teacher(Protocol):
+    """A trained network that heads of distillation compare theirs with."""
+
+    def observe(self, batch: Batch, wanted: frozenset[str]) -> TeacherStates:
+        """What it makes of a batch: of "predicted" or "all" its LM states there, "hidden", "layers", "attention"."""
 
 
 class Network(nn.Module):
@@ -39,14 +47,19 @@ class Network(nn.Module):
         self.heads = nn.ModuleDict(heads)
         self.weights = {name: 1.0 if name in learned else weight for name, weight in weights.items()}
         # a loss is multiplied by exp(-log_variance), which would sink to 0 if log_variance were not added
+        self.teacher: Teacher | None = None  # in distillation; its parameters are no part of this network
         initial = {name: torch.tensor(-math.log(weights[name])) for name in learned}
         self.log_variances = nn.ParameterDict({name: nn.Parameter(value) for name, value in initial.items()})
         for head in self.all_heads().values():
             head.connect(self.all_heads())
 
     def forward(self, batch: Batch) -> Outcome:
-        heads, states = self.heads_for(batch), self.states(batch)
+        heads = self.heads_for(batch)
         scored = {name: count for name, count in self.scored(batch).items() if count}
+        batch = self.taught(batch, [heads[name] for name in heads if name in scored])
+        states = self.states(batch)
+        for name in scored:
+            states = heads[name].shared(states, batch) if name in heads else states
         losses = {name: head(states, batch) for name, head in heads.items() if name in scored}
         weighted = {name: self.weighted(name, loss) for name, loss in losses.items()}
         for owner, name in self.auxiliaries(list(losses)):
@@ -54,14 +67,24 @@ class Network(nn.Module):
             weighted[name] = self.factor(owner) * losses[name]
         return Outcome(losses=losses, weighted=weighted, scored=scored, memory=states.memory)
 
+    def taught(self, batch: Batch, heads: Sequence[Head]) -> Batch:
+        """The batch with what these heads read of the teacher."""
+        wanted = frozenset().union(*(head.reads_teacher for head in heads))
+        return replace(batch, teacher=self.teacher.observe(batch, wanted)) if self.teacher and wanted else batch
+
     def states(self, batch: Batch) -> States:
         """Run the model, computing only the positions that some head needs."""
-        heads = self.heads_for(batch).values()
+        heads = [head for head in self.heads_for(batch).values() if head.scored(batch) or not head.reads_teacher]
         needed = [head.needed(batch) for head in heads]
         places = [some for some in needed if some is not None]
         joint = torch.stack(places).any(0) if places and len(places) == len(needed) else None
-        all_layers = batch.all_layers or (self.training and any(head.uses_layers for head in heads))
-        return cast(States, self.model(replace(batch, needed=joint, all_layers=all_layers)))
+        all_layers = any(head.uses_layers and (self.training or head.reads_teacher) for head in heads)
+        batch = replace(batch, needed=joint, all_layers=batch.all_layers or all_layers)
+        if not any(head.uses_attention for head in heads):
+            return cast(States, self.model(batch))
+        with projecting() as attention:
+            states: States = self.model(batch)
+        return replace(states, attention=tuple(attention))
 
     def scored(self, batch: Batch) -> dict[str, int]:
         """Number of predictions that each loss averages."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from plmkit.architectures.contract import Architecture
-from plmkit.choices import ARCHITECTURES, ARRANGEMENTS, MASKINGS, OBJECTIVES, OPTIMIZERS, TOKENIZERS
+from plmkit.choices import ARCHITECTURES, ARRANGEMENTS, LABELLINGS, MASKINGS, OBJECTIVES, OPTIMIZERS, TOKENIZERS
 from plmkit.config.older_versions import current_recipe, upgraded_recipe
 from plmkit.config.settings import from_json
 from plmkit.corruption.contract import Arrangement, Masking, Step
@@ -29,6 +29,7 @@ class DataStream:
     maskings: tuple[Masking, ...] = ()  # in this order
     heads: tuple[str, ...] | None = None  # names of the objectives trained on it; none: all
     weight: float = 1.0  # sampling weight among the streams of a stage
+    task: int | None = None  # task embedding of its rows, by its number from 0; none: the architecture's own
     place: str | None = None  # position that it shares with other streams; none: its own
 
     @property
@@ -61,6 +62,7 @@ class Recipe:
     summary: str
     notes: str = ""  # where the settings differ from the paper, and why
     for_minutes: bool = False  # settings for minutes on a small machine, not the paper's
+    adopts: bool = False  # network and learning rate are those of the model that it starts from, if any (--from)
     vocabulary: int  # tokens in the paper's own vocabulary, for parameter counts
     tokenizer: TokenizerSettings
     streams: tuple[DataStream, ...]
@@ -104,7 +106,7 @@ class Recipe:
 
 def recipe_from_json(data: dict[str, Any]) -> Recipe:
     """The recipe that `to_json` wrote, by this version or an older one."""
-    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *ARCHITECTURES, *OBJECTIVES)
+    axes = (*TOKENIZERS, *ARRANGEMENTS, *MASKINGS, *LABELLINGS, *ARCHITECTURES, *OBJECTIVES)
     kinds: tuple[type, ...] = (
         *axes,
         *SEGMENTERS,

@@ -30,11 +30,20 @@ COUNTS = {
     "bert-wwm-mini": (11_170_560, 11_267_900),
     "bert-wwm-base": (109_482_240, 110_106_428),
     "bert-wwm-chinese": (102_267_648, 102_882_442),
+    "distilbert-mini": (9_524_736, 9_621_562),  # without segments and pooler
+    "distilbert-base": (66_362_880, 66_985_530),
+    "tinybert-4l": (14_350_248, 14_479_676),
+    "tinybert-6l": (66_955_008, 67_579_196),
     "spanbert-mini": (11_104_768, 11_484_460),  # without a pooler
     "spanbert-base": (107_719_680, 110_300_480),
     "spanbert-large": (332_529_664, 336_998_976),
     "ernie-mini": (7_964_928, 8_049_746),
     "ernie-1.0": (99_866_112, 100_477_778),
+    "ernie2-tiny": (4_388_224, 4_439_900),
+    "ernie2-mini": (11_175_168, 11_280_732),
+    "ernie2-base": (109_496_064, 110_144_860),
+    "ernie2-large": (335_160_320, 336_277_340),
+    "kg-stage": (11_170_560, 11_616_904),  # as of bert-mini, a table of 1,000 entities and 100 relations
     "albert-tiny": (2_176_128, 2_214_770),
     "albert-mini": (4_794_624, 4_858_290),
     "albert-base": (11_683_584, 11_813_810),
@@ -83,6 +92,12 @@ COUNTS = {
     "caption-tiny": (878_657, 878_657),
     "caption-mini": (4_208_129, 4_208_129),
     "caption-base": (10_458_557, 10_458_557),
+    "visualbert-tiny": (4_728_576, 4_776_124),
+    "visualbert-mini": (11_832_832, 11_930_172),
+    "visualbert-base": (111_450_624, 112_074_812),
+    "vilbert-tiny": (5_606_784, 5_687_612),
+    "vilbert-mini": (15_457_024, 15_686_460),
+    "vilbert-base": (235_705_856, 239_023_229),
     "transformer-xl-tiny": (1_452_544, 1_460_544),
     "transformer-xl-mini": (5_465_600, 5_473_600),
     "transformer-xl-enwik8": (41_055_232, 41_055_436),
@@ -175,6 +190,39 @@ def test_alberts_parameters_follow_the_closed_form_for_any_vocabulary(name, voca
     heads = (width * narrow + narrow) + 2 * narrow + vocabulary + (2 * width + 2)
     assert encoder_parameters(find(name), vocabulary) == encoder
     assert parameters(find(name), vocabulary) == encoder + heads
+
+
+def block_of(width: int, inner: int) -> int:
+    return 4 * (width**2 + width) + 2 * width + (width * inner + inner) + (inner * width + width) + 2 * width
+
+
+def test_visualbert_adds_a_projection_and_two_tables_to_bert():
+    """2,048 features to 768, one segment table of 2 and one position table of 512 rows."""
+    assert closed_form(find("bert-base"), 30_522) == (109_482_240, 110_106_428)
+    added = 2048 * 768 + 768 + (2 + 512) * 768
+    assert encoder_parameters(find("visualbert-base")) == 109_482_240 + added == 111_450_624
+    assert parameters(find("visualbert-base")) == 110_106_428 + added == 112_074_812  # the match head is that of NSP
+
+
+@pytest.mark.parametrize("vocabulary", [100, 30_522])
+def test_vilberts_parameters_follow_the_closed_form(vocabulary):
+    """A BERT without its pooler, six layers of regions, six co-attention blocks, two poolers, three heads."""
+    text, visual, joint, inner, features, classes = 768, 1024, 1024, 3072, 2048, 1601
+    bert = (vocabulary + 512 + 2) * text + 2 * text + 12 * block_of(text, inner)
+    regions = (features * visual + visual) + (5 * visual + visual) + 2 * visual + 6 * block_of(visual, 1024)
+
+    def half(width: int, other: int, inside: int) -> int:
+        """Queries of one stream, keys and values of the other, back to the width; norm, feed-forward, norm."""
+        attention = (width * joint + joint) + 2 * (other * joint + joint) + (joint * width + width)
+        return attention + 2 * width + (width * inside + inside) + (inside * width + width) + 2 * width
+
+    blocks = 6 * (half(text, visual, inner) + half(visual, text, 1024))
+    poolers = (text * joint + joint) + (visual * joint + joint)
+    words = text**2 + text + 2 * text + vocabulary
+    masked = visual**2 + visual + 2 * visual + (visual * classes + classes)
+    found = encoder_parameters(find("vilbert-base"), vocabulary), parameters(find("vilbert-base"), vocabulary)
+    assert found[0] == bert + regions + blocks + poolers
+    assert found[1] == found[0] + words + masked + (2 * joint + 2)
 
 
 @pytest.mark.parametrize("name", ["xlnet-tiny", "xlnet-mini", "xlnet-base"])
@@ -278,11 +326,12 @@ LEAVE_MORE = ("electra-tiny-adversarial", "electra-tiny-weighted")  # than a siz
 FOR_MINUTES = [name for name, make in CATALOGUE.items() if make().for_minutes and name not in LEAVE_MORE]
 PAPERS = {  # the recipe of a paper, by how names begin; the longest that fits
     "bert": "bert-base", "bert-wwm": "bert-wwm-base", "spanbert": "spanbert-base", "ernie": "ernie-1.0",
+    "ernie2": "ernie2-base",
     "roberta": "roberta-base", "albert": "albert-base", "electra": "electra-base", "gpt1": "gpt1",
     "gpt1-lstm": "gpt1-lstm", "gpt2": "gpt2-small", "transformer": "transformer-base",
     "gpt3": "gpt3-125m", "transformer-xl": "transformer-xl-enwik8",
     "char-transformer": "char-transformer-12l", "lstm": "lstm-medium", "xlnet": "xlnet-large",
-    "caption": "caption-base",
+    "caption": "caption-base", "visualbert": "visualbert-base", "vilbert": "vilbert-base",
     "elmo": "elmo-original",
     "rnn": "sutskever", "rnn-attention": "luong",
 }  # fmt: skip
@@ -290,14 +339,18 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.(layers|heads|width|inner|embedding|generator|cell|filters|highways)": "size",
     r"architecture\.(attention_)?dropout": "dropout",
     r"architecture\.(cell|features|convolutions)": "size",
-    r"architecture\.image_size": "image size",
+    r"architecture\.(image_size|patch_size)": "image size",
+    r"architecture\.(visual_\w+|joint_\w+)": "size",
     r"architecture\.activation": "activation",
     r"architecture\.memory": "memory",
     r"architecture\.restart_share": "restarted states",
     r"architecture\.bidirectional": "encoder directions",
     r"architecture\.band": "bands",
     r"architecture\.max_length|stages\..*": "length",
-    r"architecture\.(local_heads|initial_range)|initialisation\..*|objectives\..*corpus_vocabulary": "initial weights",
+    r"streams\..*\.arrangement\.captions": "captions per row",
+    r"objectives\.MaskedRegions\.detector_classes": "targets of masked regions",
+    r"architecture\.(local_heads|initialiser)": "initial weights",
+    r"architecture\.initial_range|initialisation\..*|objectives\..*corpus_vocabulary": "initial weights",
     r"streams\..*\.maskings\.\w*Masking\..*": "masking",
     r"streams\..*\.PermutedSpans\.rate": "share of predicted tokens",
     r"objectives\.(Forward|Backward)LM\.weight": "loss weights",
@@ -318,7 +371,8 @@ def flat(part, name: str = "") -> dict[str, object]:
         named = {field.name: getattr(part, field.name) for field in fields(part)}
         settings = {f"{name}.kind": type(part).__name__} if name else {}
     elif isinstance(part, tuple) and part and is_dataclass(part[0]):
-        named, settings = {type(member).__name__: member for member in part}, {}
+        named = {member.name if isinstance(member, DataStream) else type(member).__name__: member for member in part}
+        settings = {}
     else:
         return {name: part}
     for inner, value in named.items():

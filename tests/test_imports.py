@@ -62,6 +62,7 @@ UPPER = (
     "recipes", "tasks",
 )  # fmt: skip
 BOTH_WAYS = {  # rooms that import each other, and why
+    ("compression", "inference"): "a compressed folder is loaded like any model, and made from one that was loaded",
     ("config", "recipe"): "a recipe is read from JSON by config, and its settings are checked there",
     ("corruption", "data"): "samples run the steps of a corruption, which read the token store",
     ("data", "segmentation"): "the token store keeps the units that a segmenter found in a text",

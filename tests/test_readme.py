@@ -88,6 +88,11 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows = "".join(f"{line}\t{' '.join(reversed(line.split()[:4]))}\n" for line in rng.sample(text, 60))
         (tmp_path / name).write_text(f"{header}\n{rows}", encoding="utf-8")
     write_shapes(tmp_path / "photos", 20, seed=0)
+    facts = "".join(f"{head}\tcapital_of\t{tail}\n" for head, tail in (("q1", "q2"), ("q3", "q4"), ("q5", "q6")))
+    (tmp_path / "triples.tsv").write_text(f"head\trelation\ttail\n{facts}", encoding="utf-8")
+    (tmp_path / "facts_test.tsv").write_text("q1\tcapital_of\tq2\n", encoding="utf-8")
+    named = zip(("q1", "q2", "q3", "q4", "q5", "q6"), ("Paris", "France", "Lima", "Peru", "Rome", "Italy"), strict=True)
+    (tmp_path / "names.tsv").write_text("".join(f"{own}\t{name}\n" for own, name in named), encoding="utf-8")
     questions = [(number, line, rng.sample(text, 4)) for number, line in enumerate(rng.sample(text, 6))]
     rows = "".join(
         f"{qid}\t{question}\t{answer}\t{int(place == 0)}\n"
@@ -96,6 +101,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (tmp_path / "candidates.tsv").write_text(f"qid\tquestion\tanswer\tlabel\n{rows}", encoding="utf-8")
     rows = "".join(f"{one}\t{other}\t{number % 2}\n" for number, (one, other) in enumerate(pairwise(text[:25])))
+    titles = "".join(f"walk {number // 2}\t{line}\t{number % 2}\n" for number, line in enumerate(text[:20]))
+    (tmp_path / "clicks.tsv").write_text(f"query\ttitle\tlabel\n{titles}", encoding="utf-8")
     topics = "".join(f"we walk number {number}\t{('walk', 'walk|river', '')[number % 3]}\n" for number in range(12))
     (tmp_path / "topics.tsv").write_text(f"text\tlabels\n{topics}", encoding="utf-8")
     (tmp_path / "matches.tsv").write_text(f"text_a\ttext_b\tlabel\n{rows}", encoding="utf-8")
@@ -113,6 +120,10 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     paragraphs = [{"context": line, "qas": [one]} for line, one in zip(text, asked, strict=False)]
     (tmp_path / "questions.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
+    quiz = [
+        {"question": line, "choices": rng.sample(text, 3), "label": number % 3} for number, line in enumerate(text[:12])
+    ]
+    (tmp_path / "quiz.jsonl").write_text("\n".join(map(json.dumps, quiz)) + "\n", encoding="utf-8")
     (tmp_path / "tasks.toml").write_text(blocks("README.md", "toml")[0], encoding="utf-8")
     (tmp_path / "new.txt").write_text("\n".join(text[:5]) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -135,8 +146,8 @@ def test_every_command_and_python_line_of_the_readme_runs(name, desk, monkeypatc
             assert not stop.code, f"{shlex.join(command)}\n{capsys.readouterr().err}"
     assert {command[1] for command in ran} >= {
         "doctor", "pretrain", "finetune", "fill", "evaluate", "predict", "embed", "export", "recipes",
-        "generate", "score", "prompt", "translate", "caption", "neighbours", "probe",
-        "search",
+        "generate", "score", "prompt", "translate", "caption", "complete", "neighbours", "probe",
+        "search", "compress",
     }  # fmt: skip
     for file in (
         "new.hyp.txt",

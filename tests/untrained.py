@@ -14,7 +14,7 @@ from plmkit.training.checkpoint import weights_of
 
 NAMES = sorted({name.rpartition("-")[0] for name in CATALOGUE if name.endswith(("-tiny", "-mini"))})
 SMALLEST = [next(name for name in (f"{family}-tiny", f"{family}-mini") if name in CATALOGUE) for family in NAMES]
-READING = [name for name in SMALLEST if find(name).architecture.image_pixels is None]
+READING = [name for name in SMALLEST if not find(name).architecture.describes_images]
 SHRUNK = {
     "architecture.max_length": 32, "architecture.layers": 1, "architecture.heads": 2, "architecture.width": 16,
     "architecture.inner": 32, "architecture.embedding": 8, "tokenizer.size": 300,

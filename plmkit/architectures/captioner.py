@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import ClassVar, Self
 
 import torch
@@ -16,10 +15,9 @@ from plmkit.errors import SettingError
 from plmkit.language import tr
 from plmkit.layers.cache import Cache
 from plmkit.layers.recording import record
+from plmkit.layers.regions import GROUPS, Regions
 from plmkit.layers.transformer import Dropout, TokenEmbedding
 
-FIRST_CHANNELS = 32  # of the first convolution; each further one has twice as many, up to `features`
-GROUPS = 8  # of channels that are normalised together
 Cell = tuple[Tensor, Tensor]  # (B, cell) output and cell of a layer
 
 
@@ -33,6 +31,7 @@ class Captioner(Architecture):
     convolutions: int  # each halves the sides: the grid has image_size / 2 ** convolutions regions along each side
     dropout: float = 0.0  # dropout rate of word embeddings, and of the states that predict
     max_length: int = 64
+    describes_images: ClassVar[bool] = True
     bounded: ClassVar[bool] = False  # its state has no length limit
     tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
     needs: ClassVar[tuple[str, ...] | None] = ("end",)
@@ -91,7 +90,7 @@ class CaptionerModel(GeneratingModel["CaptionState"]):
         super().__init__()
         self.settings = settings
         width, cell, features = settings.width, settings.cell, settings.features
-        self.regions = Regions(settings)
+        self.regions = Regions(grid=settings.grid, convolutions=settings.convolutions, features=features)
         self.start = nn.Linear(features, 2 * cell * settings.layers)
         self.embed = TokenEmbedding(vocabulary_size, width)
         self.attention = RegionAttention(cell, features)
@@ -151,29 +150,6 @@ class CaptionerModel(GeneratingModel["CaptionState"]):
         """(B, n) next tokens → (B, n, width) states."""
         steps = self.steps(tokens, cache)
         return torch.stack([self.combine(embedded, outputs[-1], context) for embedded, outputs, context in steps], 1)
-
-
-class Regions(nn.Module):
-    """(B, 3, H, W) uint8 → (B, regions, features): strided convolutions, then one vector per place of the grid."""
-
-    def __init__(self, settings: Captioner) -> None:
-        super().__init__()
-        channels = [3, *(min(FIRST_CHANNELS << number, settings.features) for number in range(settings.convolutions))]
-        channels[-1] = settings.features
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(before, after, 3, stride=2, padding=1) for before, after in pairwise(channels)
-        )
-        self.norms = nn.ModuleList(nn.GroupNorm(GROUPS, after) for after in channels[1:])
-        self.positions = nn.Parameter(torch.empty(settings.grid**2, settings.features))
-        self.output = nn.Linear(settings.features, settings.features)
-        self.norm = nn.LayerNorm(settings.features)
-        nn.init.normal_(self.positions, std=0.1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        hidden = images.to(self.positions.dtype) / 127.5 - 1
-        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            hidden = norm(convolution(hidden)).relu()
-        return self.norm(self.output(hidden.flatten(2).mT + self.positions))
 
 
 class RegionAttention(nn.Module):

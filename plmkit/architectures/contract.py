@@ -31,6 +31,7 @@ class Architecture(ABC):
     generates: ClassVar[Generates] = "no"  # "permuted": in any order, left to right included
     translates: ClassVar[bool] = False  # it reads a source, and generates a target: an encoder–decoder
     bounded: ClassVar[bool] = True  # it has no positions beyond `max_length`
+    describes_images: ClassVar[bool] = False  # it generates captions, and reads no text by itself
     optional_pooler: ClassVar[bool] = False  # `pooler` is one of its settings
     limits_distances: ClassVar[bool] = False  # `clamp` is one of its settings
     tied_heads: ClassVar[tuple[str, ...]] = ()  # objectives whose head is the token embedding alone
@@ -44,6 +45,7 @@ class Architecture(ABC):
     brought: ClassVar[frozenset[str]] = frozenset()  # settings that a pretrained encoder decides, if one initialises it
     networks: ClassVar[tuple[str, ...]] = ()  # names of the networks trained together, if several
     embedding_name: ClassVar[str] = "model.embed.tokens.weight"  # the weight with one row per token
+    not_a_graph: ClassVar[str | None] = None  # why torch cannot export it to ONNX, in English; None: it can
 
     def with_settings(self, **changes: Any) -> Self:
         """A copy with changed settings, which may be settings of its class beyond this contract."""
@@ -73,6 +75,11 @@ class Architecture(ABC):
         return None
 
     @property
+    def task_count(self) -> int | None:
+        """Number of task embeddings; None: it does not know which pretraining task a row is for."""
+        return None
+
+    @property
     def memory_length(self) -> int | None:
         """Tokens that its recurrent memory holds; None: it has no memory of fixed length."""
         return None
@@ -84,13 +91,33 @@ class Architecture(ABC):
 
     @property
     def image_pixels(self) -> int | None:
-        """Pixels along each side of the images that it describes; None: it reads text alone."""
+        """Pixels along each side of the images that it reads; None: it reads none."""
         return None
+
+    @property
+    def region_width(self) -> int | None:
+        """Width of the features of image regions that it reads from files; None: it reads none."""
+        return None
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether it is trained on images, or on features of their regions, with captions."""
+        return self.image_pixels is not None or self.region_width is not None
+
+    @property
+    def pooled_width(self) -> int:
+        """Width of the vector of a row."""
+        return self.width
 
     @property
     def reused_share(self) -> float | None:
         """The share of each row that enters the recurrent memory, if only a part does."""
         return None
+
+    @property
+    def copied_weights(self) -> Mapping[str, str]:
+        """Weights that begin as copies of others, which another model may initialise."""
+        return {}
 
     @property
     def own_layers(self) -> int:
@@ -190,6 +217,7 @@ class Model(nn.Module, ABC):
     """A network that turns a batch into states."""
 
     settings: Any  # the architecture that built it
+    has_layers: ClassVar[bool] = True  # its layers can be looked into; those of a compressed one cannot
 
     @abstractmethod
     def forward(self, batch: Batch) -> States: ...

@@ -14,7 +14,7 @@ from plmkit.data.spelling import WORD_LENGTH
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.kernels.clipped_lstm import Weights, clipped_lstm
-from plmkit.language import tr
+from plmkit.language import message, tr
 from plmkit.layers.characters import CharacterEncoder
 from plmkit.layers.transformer import Dropout
 
@@ -44,6 +44,9 @@ class Elmo(Architecture):
     residual: bool = True  # each LSTM but the first adds its input to its output
     dropout: float = 0.1  # on the input of each LSTM, and on the last output
     restart_share: float = 0.0  # of the rows of a training step: these begin from an empty state, as a new text does
+    not_a_graph: ClassVar[str | None] = message(
+        "its words are read by their characters, each different one of a batch once"
+    )
     bounded: ClassVar[bool] = False  # its state has no length limit
 
     def __post_init__(self) -> None:

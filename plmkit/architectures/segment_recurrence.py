@@ -15,7 +15,7 @@ from plmkit.data.batch import Batch, Memory, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.kernels.linear import linear
-from plmkit.language import tr
+from plmkit.language import message, tr
 from plmkit.layers.recording import record
 from plmkit.layers.relative import (
     KeyValueMemory,
@@ -111,6 +111,9 @@ class SegmentRecurrence(SegmentSettings):
 
     clamp: int | None = None  # maximum relative distance; larger ones count as this; none: no limit
     local_heads: bool = False  # initial heads attend to the preceding tokens; for runs of minutes
+    not_a_graph: ClassVar[str | None] = message(
+        "the distances that its attention needs depend on the length of each batch"
+    )
     limits_distances: ClassVar[bool] = True
     initial: ClassVar[frozenset[str]] = frozenset({"local_heads"})
 

@@ -13,7 +13,7 @@ from plmkit.data.batch import Batch, Memory, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
 from plmkit.initialisation.weights import init_normal, init_relative_local_heads
-from plmkit.language import tr
+from plmkit.language import message, tr
 from plmkit.layers.relative import KeyValueMemory, distances_before, sinusoids
 from plmkit.layers.transformer import Dropout, FeedForward, TokenEmbedding
 
@@ -32,6 +32,7 @@ class TwoStream(Architecture):
     epsilon: float = 1e-12  # of layer normalisation, added to the variance
     pooler: bool = False  # a dense layer on the last position, for classification of whole rows
     local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
+    not_a_graph: ClassVar[str | None] = message("what its attention computes depends on the numbers of a batch")
     generates: ClassVar[Generates] = "permuted"
     bounded: ClassVar[bool] = False  # distances have no limit
     optional_pooler: ClassVar[bool] = True

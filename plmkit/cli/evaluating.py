@@ -9,12 +9,14 @@ import typer
 
 from plmkit.cli.app import app
 from plmkit.cli.options import (
+    Features,
     FirstColumn,
     ImageColumn,
     ImageFolder,
     Json,
     LabelColumn,
     ModelDir,
+    NameTables,
     NoHeader,
     Quiet,
     SecondColumn,
@@ -41,12 +43,16 @@ if TYPE_CHECKING:
     help=tr(
         "Score a fine-tuned model on labelled rows (with intervals, scores by class, calibration and mistakes), a "
         "causal language model on plain text, or an encoder–decoder on pairs: BLEU and chrF, or ROUGE for summaries; a "
-        "captioner on images with captions: BLEU."
+        "captioner on images with captions: BLEU; a model that reads text with images on the same: recall at 1, "
+        "5 and 10; a model that was trained on triples on others: filtered ranks."
     ),
     epilog=examples(
         "plm evaluate runs/mine-reviews test.tsv --out report.html",
         "plm evaluate runs/gpt text.txt",
         "plm evaluate runs/en-de test.en+test.de --out test.hyp.txt",
+        "plm evaluate runs/visual captions.jsonl --images photos/ --candidates 50",
+        "plm evaluate runs/facts test.tsv --known dev.tsv",
+        "plm evaluate runs/mine triples.tsv --by cloze --names names.tsv",
     ),
 )
 def evaluate(
@@ -56,8 +62,9 @@ def evaluate(
         typer.Argument(
             metavar="FILE",
             help=tr(
-                "Labelled rows, plain text for a causal language model, or pairs for an encoder–decoder: a table, or "
-                "SOURCES+TARGETS, two text files whose lines belong together."
+                "Labelled rows, plain text for a causal language model, triples for a model that was trained on some, "
+                "or pairs for an encoder–decoder: a table, or SOURCES+TARGETS, two text files whose lines belong "
+                "together."
             ),
         ),
     ],
@@ -69,6 +76,16 @@ def evaluate(
     target: TargetColumn = None,
     image: ImageColumn = None,
     images: ImageFolder = None,
+    features: Features = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help=tr(
+                "Text and images: find the right one among this many, the others random (default: 100); 0: among all."
+            ),
+        ),
+    ] = None,
     no_header: NoHeader = False,
     task: TaskName = None,
     stride: Annotated[
@@ -95,6 +112,26 @@ def evaluate(
             help=tr("Pairs: bleu (with chrF) or rouge. Default: rouge for a column of summaries or titles, else bleu.")
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help=tr(
+                "Triples: rank entities by the table of their vectors (table, the default), or by the tokens of their "
+                "names (cloze), which any masked language model can."
+            )
+        ),
+    ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help=tr(
+                "Triples: more that are true, which no rank counts against; repeatable. Those of the training and of "
+                "FILE are known."
+            ),
+        ),
+    ] = None,
+    names: NameTables = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -121,9 +158,24 @@ def evaluate(
         },
         out={"--out": out},
         captions={"--image": image, "--images": images},
+        matching={"--features": features, "--candidates": candidates},
+        triples={"--by": by, "--known": known or None, "--names": names or None},
     )  # fmt: skip
     scores: dict[str, Any]
-    if loaded.architecture.image_pixels is not None:
+    if not loaded.tasks and (loaded.graph is not None or by is not None):
+        given.check_for_triples(model)
+        from plmkit.cli import show_triples
+        from plmkit.inference.ranking import evaluate_triples
+
+        scores = evaluate_triples(
+            loaded, file, screen(quiet), by=by, known=known or (), names=names or (), header=not no_header
+        )
+        if as_json:
+            print_json(scores)
+        else:
+            show_triples.ranks(scores)
+        return
+    if loaded.architecture.describes_images:
         given.check_for_captioner(model)
         from plmkit.inference.caption_scores import evaluate_captions
         from plmkit.inference.captioning import CAPTION_BEAMS
@@ -131,6 +183,15 @@ def evaluate(
         scores = evaluate_captions(
             loaded, str(file), CAPTION_BEAMS if beams is None else beams, screen(quiet), column=text,
             header=not no_header, image_column=image, images=None if images is None else str(images),
+        )  # fmt: skip
+    elif loaded.architecture.reads_images and not loaded.tasks:
+        given.check_for_matching(model)
+        from plmkit.inference.retrieval import AMONG, evaluate_retrieval
+
+        scores = evaluate_retrieval(
+            loaded, str(file), screen(quiet), column=text, header=not no_header, image_column=image,
+            images=None if images is None else str(images), features=None if features is None else str(features),
+            candidates=AMONG if candidates is None else candidates,
         )  # fmt: skip
     elif can_translate(loaded):
         given.check_for_translator(model)
@@ -227,14 +288,50 @@ class GivenOptions:
     beams: Options
     pairs: Options
     captions: Options
+    matching: Options
+    triples: Options
     out: Options
 
+    def check_for_triples(self, model: Path) -> None:
+        if option := first_given(
+            self.text, self.rows, self.plain, self.beams, self.pairs, self.captions, self.out
+        ):  # fmt: skip
+            raise SettingError(
+                tr(
+                    "{model} is scored on triples, and {option} would be ignored. Leave it out.",
+                    model=model,
+                    option=option,
+                )
+            )
+
+    def check_without_triples(self, model: Path) -> None:
+        if option := first_given(self.triples):
+            raise SettingError(
+                tr(
+                    "{option} is for triples, which {model} was not trained on. Leave it out.",
+                    option=option,
+                    model=model,
+                )
+            )
+
     def check_for_captioner(self, model: Path) -> None:
-        if option := first_given(self.rows, self.plain, self.pairs, self.out):
+        self.check_without_triples(model)
+        if option := first_given(self.rows, self.plain, self.pairs, self.out, self.matching):
             raise SettingError(
                 tr(
                     "{model} describes images: it is scored on a table of images and captions, and {option} would be "
                     "ignored. Leave it out.",
+                    model=model,
+                    option=option,
+                )
+            )
+
+    def check_for_matching(self, model: Path) -> None:
+        if option := first_given(self.rows, self.plain, self.pairs, self.beams, self.out):
+            raise SettingError(
+                tr(
+                    "{model} reads texts with images: it is scored on a table of images and captions, and {option} "
+                    "would be ignored. Leave it out.",
                     model=model,
                     option=option,
                 )
@@ -290,7 +387,8 @@ class GivenOptions:
             )
 
     def check_without_images(self, model: Path) -> None:
-        if option := first_given(self.captions):
+        self.check_without_triples(model)
+        if option := first_given(self.captions, self.matching):
             raise SettingError(
                 tr("{option} is for captions of images; {model} reads text. Leave it out.", option=option, model=model)
             )

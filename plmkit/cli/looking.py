@@ -10,6 +10,7 @@ from plmkit.cli.options import (
     ImageColumn,
     ImageFolder,
     Json,
+    NameTables,
     NoHeader,
     Quiet,
     Sets,
@@ -67,6 +68,7 @@ def doctor(
     target: TargetColumn = None,
     image: ImageColumn = None,
     images: ImageFolder = None,
+    names: NameTables = None,
     no_header: NoHeader = False,
     seed: Annotated[int | None, typer.Option(help=tr("Random seed (default: 0)."))] = None,
     sets: Sets = None,
@@ -85,23 +87,27 @@ def doctor(
     if verify:
         options = {
             "--recipe": recipe, "--tokenizer": tokenizer, "--text": text, "--source": source,
-            "--target": target, "--image": image, "--images": images, "--no-header": no_header or None, "--seed": seed,
+            "--target": target, "--image": image, "--images": images, "--names": names or None,
+            "--no-header": no_header or None, "--seed": seed,
             "--set": sets or None,
         }  # fmt: skip
         if given := [name for name, value in options.items() if value is not None]:
             raise SettingError(tr("--verify reads no text: leave out {given}.", given=comma().join(given)))
         verify_folders(corpus, as_json)
         return
-    from plmkit.api import with_column, with_images
+    from plmkit.api import with_column, with_features, with_images, with_names
     from plmkit.catalogue import find
     from plmkit.cli import show
     from plmkit.config.machine import check_examined, check_read, refuse_ignored, settle
     from plmkit.config.settings import cut
     from plmkit.config.verbs import EXAMINED, PREPARING
     from plmkit.preparation.doctor import examine
+    from plmkit.preparation.triples import fitted_to_triples
 
     settings = with_column(settle(find(recipe or "bert-mini"), sets or []), text, not no_header, (source, target))
     settings = with_images(settings, (image, None if images is None else str(images)))
+    settings = with_features(settings, sets or [])
+    settings = fitted_to_triples(with_names(settings, names or ()), corpus)
     for name, _ in map(cut, sets or []):
         check_read(name, (*EXAMINED, *PREPARING), "plm doctor")
         check_examined(name, settings.recipe)

@@ -103,10 +103,31 @@ ImageColumn = Annotated[
         tr("Captions: column with the image files. Default: image, file, path, 图片..."),
     ),
 ]
+Features = Annotated[
+    Path | None,
+    typer.Option(
+        "--features",
+        metavar="PATH",
+        help=tr(
+            "Features of image regions in place of pixels: a folder of .npy or .safetensors files, one per image, or a "
+            ".safetensors file for all. Default: a column of feature files."
+        ),
+    ),
+]
 ImageFolder = Annotated[
     Path | None,
     typer.Option(
         "--images", metavar="FOLDER", help=tr("Captions: folder of the image files. Default: that of the table.")
+    ),
+]
+NameTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--names",
+        metavar="FILE",
+        help=tr(
+            "Triples: table with the ids of entities or relations and their names; repeatable. Default: ids are names."
+        ),
     ),
 ]
 FirstColumn = Annotated[
@@ -137,6 +158,12 @@ NoHeader = Annotated[
     bool,
     typer.Option("--no-header", help=tr("The .csv or .tsv file has no header row; its columns are named 1, 2, 3.")),
 ]
+SeenImage = Annotated[
+    Path | None,
+    typer.Option(
+        "--image", metavar="FILE", help=tr("The image that the text describes, or a file with features of its regions.")
+    ),
+]
 NewTokens = Annotated[int, typer.Option(help=tr("Maximum number of new tokens."))]
 Beams = Annotated[int | None, typer.Option(help=tr("Beam search with this many beams."))]
 
@@ -152,7 +179,7 @@ def opened(model: Path, quiet: bool) -> "Model":
     from plmkit.inference.loading import model_of, read_parts
     from plmkit.training.threads import Threads
 
-    loaded = model_of(read_parts(model, screen(quiet).say))
+    loaded = model_of(read_parts(model, screen(quiet).say, graphs=True))
     Threads(None, screen(quiet).say)
     return loaded
 

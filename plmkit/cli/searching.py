@@ -1,13 +1,16 @@
 """The verb that finds texts: search."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from plmkit.cli.app import app
 from plmkit.cli.options import (
     CORPUS,
+    Features,
+    ImageColumn,
+    ImageFolder,
     Json,
     NoHeader,
     Quiet,
@@ -19,17 +22,30 @@ from plmkit.cli.options import (
     print_json,
     screen,
 )
+from plmkit.errors import SettingError
 from plmkit.language import tr
+
+if TYPE_CHECKING:
+    from plmkit.inference.model import Model
+
+
+def reads_both(model: "Model") -> bool:
+    """Whether it reads text together with images."""
+    return model.architecture.reads_images and not model.architecture.describes_images and not model.tasks
 
 
 @app.command(
     help=tr(
-        "Find the texts of a corpus whose vectors are nearest to a query's. The vectors are kept for the next time."
+        "Find the texts of a corpus whose vectors are nearest to a query's. The vectors are kept for the next time. "
+        "With a model that reads text with images (visualbert, vilbert): the images of a folder or table that a text "
+        "describes, or the captions of a table that describe an image."
     ),
     epilog=examples(
         'plm search runs/mine my_texts/ "a walk along the river"',
         "plm search runs/mine answers.tsv --file questions.txt --top 3 --out found.tsv",
         'plm search runs/mine my_texts/ "the river" --index runs/mine-index --json',
+        'plm search runs/visual photos/ "a dog runs on the beach"',
+        "plm search runs/visual captions.jsonl photo.jpg --top 5",
     ),
 )
 def search(
@@ -70,6 +86,9 @@ def search(
     ] = False,
     out: TableOut = None,
     text: TextColumn = None,
+    image: ImageColumn = None,
+    images: ImageFolder = None,
+    features: Features = None,
     no_header: NoHeader = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -78,11 +97,39 @@ def search(
     from plmkit.data.writing import check_out
     from plmkit.inference import search_files
     from plmkit.inference.search_index import open_index
-    from plmkit.vectors.word_vectors import is_static, load_vectors
+    from plmkit.vectors.word_vectors import WordVectors, is_static, load_vectors
 
     check_out(out, str(corpus), "texts")
-    wanted = search_files.queries_of(queries or [], file, screen(quiet))
     loaded = load_vectors(model) if is_static(model) else opened(model, quiet)
+    wanted = search_files.queries_of(queries or [], file, screen(quiet))
+    given = {"--image": image, "--images": images, "--features": features}
+    if not isinstance(loaded, WordVectors) and reads_both(loaded):
+        from plmkit.inference import image_search
+
+        if index is not None or faiss:
+            raise SettingError(
+                tr("{model} reads each text together with each image: leave out --index and --faiss.", model=model)
+            )
+        gallery = image_search.open_gallery(
+            loaded, corpus, screen(quiet), column=text, header=not no_header, image_column=image,
+            images=None if images is None else str(images), features=None if features is None else str(features),
+        )  # fmt: skip
+        hits = image_search.search_gallery(loaded, gallery, wanted, top, screen(quiet))
+        if out:
+            image_search.sheet_of(wanted, hits).write(out)
+        if as_json:
+            print_json(image_search.as_json(wanted, hits))
+        elif not out:
+            show_words.seen_hits(wanted, hits)
+        return
+    if option := next((name for name, value in given.items() if value is not None), None):
+        raise SettingError(
+            tr(
+                "{option} is for models that read text with images; {model} reads text. Leave it out.",
+                option=option,
+                model=model,
+            )
+        )
     embedder = search_files.embedder_of(loaded, screen(quiet))
     columns = columns_of(text, None, None, None, no_header)
     found = open_index(embedder, corpus, screen(quiet), index, columns).search(wanted, top, faiss=faiss)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plmkit.cli.app import app
-from plmkit.cli.options import Json, ModelDir, Quiet, examples, opened, print_json, screen
+from plmkit.cli.options import Json, ModelDir, Quiet, SeenImage, examples, opened, print_json, screen
 from plmkit.errors import SettingError
 from plmkit.language import tr
 
@@ -23,6 +23,7 @@ PAGES, PICTURES = (".html",), (".png", ".svg", ".pdf")
         'plm attend runs/mine "The cat sat on the [MASK]." --out page.html',
         'plm attend runs/mine "a text" --compare runs/other --out page.html',
         'plm attend runs/mine "a text" --layer 2 --head 1 --out picture.svg',
+        'plm attend runs/visual "a red square above a blue circle" --image photo.png --out regions.png',
     ),
 )
 def attend(
@@ -48,6 +49,7 @@ def attend(
         Path | None,
         typer.Option(help=tr("Output file: .html for a page, .png, .svg or .pdf for a picture. Default: print only.")),
     ] = None,
+    image: SeenImage = None,
     compare: Annotated[
         Path | None, typer.Option(metavar="MODEL", help=tr("Compare with this model, on the same text."))
     ] = None,
@@ -66,6 +68,15 @@ def attend(
     from plmkit.cli import show
     from plmkit.data.writing import check_out
 
+    if image is not None:
+        ignored = {
+            "SECOND": second, "--target": target, "--compare": compare, "--checkpoints": checkpoints or None,
+            "--head": head,
+        }  # fmt: skip
+        if option := next((name for name, value in ignored.items() if value is not None), None):
+            raise SettingError(tr("{option} has no effect with --image. Leave one of them out.", option=option))
+        attend_to_image(model, text, image, out, layer, as_json, quiet)
+        return
     check_out(out, text, tr("pages and pictures"), (*PAGES, *PICTURES))
     is_picture = out is not None and out.suffix in PICTURES
     if not is_picture and (layer is not None or head is not None):
@@ -83,6 +94,40 @@ def attend(
             show.attention(frames[-1], named=len(found) > 1)
     if out is not None:
         screen(quiet).say(tr("Written to {out}.", out=out))
+
+
+def attend_to_image(
+    model: Path, text: str, image: Path, out: Path | None, layer: int | None, as_json: bool, quiet: bool
+) -> None:
+    """The regions that each token attends to, drawn on the image or as numbers."""
+    from plmkit.insight.looking_at import look_at_image
+    from plmkit.insight.regions import check_picture, write_regions
+
+    if out is not None:
+        check_picture(out)
+    found = look_at_image(opened(model, quiet), text, image, layer)
+    if out is not None:
+        write_regions([found], out, screen(quiet).say)
+    if as_json:
+        print_json(
+            {
+                "image": found.image, "text": text, "match": found.score, "tokens": list(found.tokens),
+                "attention": found.attention.tolist(),
+            }
+        )  # fmt: skip
+        return
+    print(tr("Probability that the text describes the image: {share:.1%}.", share=found.score))
+    for token, weights in zip(found.tokens, found.attention, strict=True):
+        row, column = divmod(int(weights.argmax()), weights.shape[1])
+        print(
+            tr(
+                "{token}: row {row}, column {column} ({share:.0%})",
+                token=token,
+                row=row + 1,
+                column=column + 1,
+                share=float(weights.max()),
+            )
+        )
 
 
 def write_view(

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plmkit.cli import show_tasks
+from plmkit.cli.next_commands import next_commands
 from plmkit.data.reading.cells import shown_place
 from plmkit.inference.masked import Candidate
 from plmkit.insight.attention import Attended
@@ -18,6 +19,7 @@ from plmkit.insight.page import mix_titles, part_title
 from plmkit.language import comma, sentences, several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
+from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
@@ -78,9 +80,8 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         paragraph(set_cell_size(name, width + 1), value, "bold", "")
     for warning in found.warnings:
         paragraph("!", warning, "yellow", "yellow")
-    for number, (stage, (seen, whole), hidden) in enumerate(
-        zip(found.stages, found.preview, found.hidden, strict=True), start=1
-    ):
+    examples = zip(found.stages, found.preview, found.hidden, found.streams, found.labels, strict=True)
+    for number, (stage, (seen, whole), hidden, stream, labels) in enumerate(examples, start=1):
         print_wrapped(
             tr(
                 "\n[bold]example {number}[/]{stage}, input of the model",
@@ -89,8 +90,12 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
             )
         )
         print_wrapped(Text(seen))
-        print_wrapped(shown_below(recipe))
-        print_wrapped(highlighted(whole, hidden))
+        if labels:
+            print_wrapped(tr("[dim]what is predicted of it ({stream})[/]", stream=escape(stream)))
+            print_wrapped(Text(labels))
+        if not labels or seen != whole:
+            print_wrapped(shown_below(recipe))
+            print_wrapped(highlighted(whole, hidden))
 
 
 def shown_below(recipe: Recipe) -> str:
@@ -166,12 +171,20 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         for corpus, found in by_corpus.items():
             table.add_row(Text(corpus), *(f"{found[name]:.3f}" if name in found else "" for name in names))
         console.print(table)
+    forgetting(result)
     if not hints:
         return
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)
-    if record.recipe.architecture.translates:
+    if reads_triples(record.recipe):
+        console.print(f"  plm evaluate {out} test.tsv", markup=False)
+        console.print(f'  plm complete {out} --head "{tr("a name")}" --relation "{tr("a relation")}"', markup=False)
+    if record.recipe.architecture.reads_images and not record.recipe.architecture.describes_images:
+        seen = tr("photo.jpg") if record.recipe.architecture.image_pixels is not None else "photo.npy"
+        console.print(f'  plm search {out} {record.corpora[0]} "{tr("a text")}"', markup=False)
+        console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}" --image {seen}', markup=False)
+    elif record.recipe.architecture.translates:
         console.print(f'  plm translate {out} "{tr("a text to translate")}"', markup=False)
-    elif record.recipe.architecture.image_pixels is not None:
+    elif record.recipe.architecture.describes_images:
         console.print(f"  plm caption {out} {tr('photo.jpg')} --attention regions.png", markup=False)
         return
     elif record.recipe.architecture.generates != "no":
@@ -184,6 +197,22 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         f"  plm finetune {out} --task classify --train train.tsv --dev dev.tsv --out {out}-task", markup=False
     )
     console.print(f"  tensorboard --logdir {out}", markup=False)
+
+
+def forgetting(result: dict[str, Any]) -> None:
+    """What a second stage changed of the language of the model it started from."""
+    for name, before in result.items():
+        own = name.removeprefix("before/")
+        if own != name and own.startswith("text/") and (after := result.get(f"valid/{own}")) is not None:
+            console.print(
+                tr(
+                    "Language ({name} on held-out text): {before:.3f} before, {after:.3f} after, {change:+.3f}.",
+                    name=label(own.removeprefix("text/")).replace("_", " "),
+                    before=before,
+                    after=after,
+                    change=after - before,
+                )
+            )
 
 
 def searched(found: dict[str, Any]) -> None:
@@ -263,7 +292,8 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
         return
     kept = tr(", with the weights of seed {seed}", seed=result["seed"]) if many else ""
     console.print(tr("The model is in {out}{kept}. Next:", out=out, kept=kept), markup=False)
-    console.print(f"  plm predict {out} new.tsv --out answers.tsv", markup=False)
+    for command in next_commands(out, record):
+        console.print(f"  {command}", markup=False)
 
 
 def placed(place: str) -> tuple[str, str]:
@@ -316,6 +346,15 @@ def scores(found: dict[str, Any]) -> None:
             interval = tr("95% interval {low:.1f} to {high:.1f}", low=value["low"], high=value["high"])
             table.add_row(label(name), f"{value['score']:.1f}", interval)
             signatures[name] = value["signature"]
+        elif isinstance(value, dict) and "recall_at_1" in value:
+            shown = (f"{label(part)} {value[part]:.1%}" for part in value if part.startswith("recall"))
+            among = tr(
+                "median rank {rank:g} of {candidates:g} candidates, {right:g} of them right",
+                rank=value["median_rank"],
+                candidates=round(value["candidates"], 1),
+                right=round(value["right"], 1),
+            )
+            table.add_row(label(name), comma().join(shown), among)
     console.print(table)
     for name, signature in signatures.items():
         console.print(f"{label(name)}: {signature}", markup=False)

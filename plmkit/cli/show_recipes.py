@@ -15,13 +15,16 @@ from plmkit.config.composing import SENTENCE_TASK, SENTENCE_TASKS, sentence_task
 from plmkit.config.counting import encoder_parameters, parameters, parts, training_bytes
 from plmkit.config.explaining import explanation
 from plmkit.config.machine import Machine
+from plmkit.config.pretraining_tasks import TASKS, WITHOUT, task_order
+from plmkit.config.pretraining_tasks import tasks_of as names_of_tasks
 from plmkit.config.settings import kinds_of, snake, to_json
 from plmkit.initialisation.corpus import Initialisation
 from plmkit.labels import explained as label_explained
 from plmkit.labels import label_of
 from plmkit.language import comma, tr, translated
 from plmkit.recipe import Recipe
-from plmkit.schedules.schedule import Schedule, Tuning
+from plmkit.schedules.schedule import Schedule, Tuning, shares_of
+from plmkit.schedules.task_stages import TASK_STAGES
 from plmkit.tasks.registry import KINDS, find_kind, reasons_against
 from plmkit.tasks.settings import TaskSettings
 from plmkit.vectors.settings import SKIPGRAM, SkipGram
@@ -168,6 +171,8 @@ def one_recipe(name: str, as_json: bool) -> None:
                 console.print(f"  {line}", markup=False)
     console.print(tr("\n[bold]stages[/]: up to which share of the run, and the sequence length"))
     console.print(f"  stages={as_set([[stage.until, stage.length] for stage in recipe.stages])}", markup=False)
+    for line in task_stages(recipe):
+        console.print(f"  {line}", markup=False)
     console.print(f"\n[bold]run[/]: {first_line(Machine())}")
     for line in settings_of(Machine(), "run"):
         console.print(f"  {line}", markup=False)
@@ -197,6 +202,11 @@ def choices_of(recipe: Recipe) -> list[str]:
     lines = [""]
     if task:
         lines.append(f"{SENTENCE_TASK}={task}" + tr("    (or {others})", others=tasks))
+    if order := task_order(recipe):
+        others = comma().join(name for name in TASK_STAGES if name != order)
+        lines.append(f"{TASKS}={order}" + tr("    (or {others})", others=others))
+        names = comma().join(names_of_tasks(recipe))
+        lines.append(f"{WITHOUT}=" + tr("    (leave out some of {names}; default: none)", names=names))
     for axis, kinds in CHOICES.items():
         value = getattr(recipe, axis)
         names = list(dict.fromkeys(type(choice).__name__ for choice in as_tuple(value)))
@@ -204,6 +214,21 @@ def choices_of(recipe: Recipe) -> list[str]:
         named = f"[{','.join(names)}]" if isinstance(value, tuple) else names[0]
         lines.append(f"{axis}={named}" + (tr("    (or {others})", others=comma().join(others)) if others else ""))
     return lines
+
+
+def task_stages(recipe: Recipe) -> Iterator[str]:
+    """The tasks of each stage, where it has exact shares of them: how much of a task's steps is in the stage."""
+    begins = [0.0, *(stage.until for stage in recipe.stages)]
+    parts = [
+        {name: (stage.until - begin) * share for name, share in shares_of(stage).items()}
+        for begin, stage in zip(begins, recipe.stages, strict=False)
+    ]
+    for number, part in enumerate(parts, start=1):
+        shares = [f"{name} {share / sum(other.get(name, 0.0) for other in parts):.1%}" for name, share in part.items()]
+        if shares:
+            yield tr(
+                "stage {number}, shares of the steps of each task: {shares}", number=number, shares=comma().join(shares)
+            )
 
 
 def settings_of(choice: Any, stem: str, named: bool = False) -> list[str]:

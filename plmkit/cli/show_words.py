@@ -9,6 +9,8 @@ from rich.text import Text
 
 from plmkit.cli.show import console
 from plmkit.data.reading.cells import where
+from plmkit.inference.image_search import found_in
+from plmkit.inference.matching import CaptionHit, ImageHit
 from plmkit.inference.searching import Hit
 from plmkit.insight.neighbours import Neighbour
 from plmkit.insight.probing import Probed
@@ -60,6 +62,15 @@ def hits(queries: Sequence[str], found: Sequence[Sequence[Hit]]) -> None:
             place = str(hit.line) if hit.source is None else where(hit.source, hit.line)
             shown = Text(f"{hit.score:.3f}  {' '.join(hit.text.split())}")
             console.print(shown.append(f"  ({place})", style="dim"))
+
+
+def seen_hits(queries: Sequence[str], found: Sequence[Sequence[ImageHit | CaptionHit]]) -> None:
+    """The images or captions of each query, best first, with the probability that they belong together."""
+    for query, hits in zip(queries, found, strict=True):
+        if len(queries) > 1:
+            console.print(Text(query, style="bold"))
+        for hit in hits:
+            console.print(Text(f"{hit.score:.3f}  {found_in(hit)}"))
 
 
 def probed(found: Probed) -> None:

@@ -9,12 +9,14 @@ import typer
 from plmkit.cli.app import app
 from plmkit.cli.options import (
     CORPUS,
+    Features,
     FirstColumn,
     ImageColumn,
     ImageFolder,
     Json,
     LabelColumn,
     ModelDir,
+    NameTables,
     NoHeader,
     OutDir,
     Quiet,
@@ -66,6 +68,9 @@ def finetuning_settings() -> list[str]:
         "plm pretrain bert-mini more.txt --from runs/mine --out runs/more",
         "plm pretrain transformer-mini pairs.tsv --source en --target de --out runs/en-de",
         "plm pretrain caption-mini captions.jsonl --images photos/ --out runs/captions",
+        "plm pretrain visualbert-mini captions.jsonl --images photos/ --out runs/visual",
+        "plm pretrain vilbert-mini captions.jsonl --features features/ --out runs/regions",
+        "plm pretrain kg-stage triples.tsv my_texts/ --names names.tsv --from runs/mine --out runs/facts",
     ),
 )
 def pretrain(
@@ -104,6 +109,8 @@ def pretrain(
     target: TargetColumn = None,
     image: ImageColumn = None,
     images: ImageFolder = None,
+    features: Features = None,
+    names: NameTables = None,
     no_header: NoHeader = False,
     seed: Annotated[int, typer.Option(help=tr("Random seed (data order, masking, initial weights, dropout)."))] = 0,
     extend: Annotated[bool, typer.Option("--extend", help=tr("Continue a finished run for the budget given."))] = False,
@@ -127,7 +134,8 @@ def pretrain(
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
         tokenizer=tokenizer, valid=valid, weights=weights and weights_of(weights), column=text, pair=(source, target),
-        images=(image, None if images is None else str(images)), header=not no_header, seed=seed, extend=extend,
+        images=(image, *(None if path is None else str(path) for path in (images, features))), names=names or (),
+        header=not no_header, seed=seed, extend=extend,
     )  # fmt: skip
     record = train(request, screen(quiet))
     if not record.is_finished:

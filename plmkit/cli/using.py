@@ -15,6 +15,7 @@ from plmkit.cli.options import (
     Quiet,
     Rows,
     SecondColumn,
+    SeenImage,
     TableOut,
     TaskName,
     TextColumn,
@@ -70,18 +71,22 @@ def predict(
 
 @app.command(
     help=tr("Fill the blanks in a text with a masked language model."),
-    epilog=examples('plm fill runs/mine "the capital of France is [MASK]." --top 3'),
+    epilog=examples(
+        'plm fill runs/mine "the capital of France is [MASK]." --top 3',
+        'plm fill runs/visual "a [MASK] square above a red circle" --image photo.png',
+    ),
 )
 def fill(
     model: ModelDir,
     text: Annotated[str, typer.Argument(metavar="TEXT", help=tr("A text with one or more [MASK]."))],
     top: Annotated[int, typer.Option(min=1, help=tr("Number of candidates per blank."))] = 5,
+    image: SeenImage = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show
 
-    blanks = opened(model, quiet).fill(text, top=top)
+    blanks = opened(model, quiet).fill(text, top=top, image=image)
     if as_json:
         print_json({"text": text, "blanks": [[vars(candidate) for candidate in blank] for blank in blanks]})
     else:

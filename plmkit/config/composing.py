@@ -6,6 +6,7 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from plmkit.choices import ARRANGEMENTS, CHOICES, OBJECTIVES
+from plmkit.config.pretraining_tasks import TASKS, WITHOUT, tasks_of, with_order, without
 from plmkit.config.settings import snake
 from plmkit.corruption.contract import Arrangement, Masking
 from plmkit.errors import SettingError, nearest
@@ -26,10 +27,15 @@ def compose(recipe: Recipe, assignments: Sequence[Named]) -> tuple[Axes, list[Na
     """The axes whose choices are replaced, and the remaining assignments, which set values."""
     axes: Axes = {}
     left = []
-    for name, text in sorted(assignments, key=lambda named: named[0] != SENTENCE_TASK):
+    firsts = (SENTENCE_TASK, TASKS, WITHOUT)
+    for name, text in sorted(assignments, key=lambda named: (*firsts, named[0]).index(named[0])):
         axis, *path = name.split(".")
         if name == SENTENCE_TASK:
             axes |= with_sentence_task(recipe, text)
+        elif name == TASKS:
+            axes["stages"] = with_order(replace(recipe, **axes), text)
+        elif name == WITHOUT:
+            axes |= without(replace(recipe, **axes), re.findall(r"[^\s,\[\]]+", text))
         elif axis not in CHOICES or not NAMES.fullmatch(text):
             left.append((name, text))
         elif axis == "corruption" and names_kinds(steps_of(streams := axes.get("streams", recipe.streams)), path):
@@ -74,6 +80,13 @@ def with_kinds(recipe: Recipe, stream: DataStream, path: list[str], text: str) -
 
 def with_sentence_task(recipe: Recipe, task: str) -> Axes:
     """The recipe's streams and objectives with another sentence task; settings that both have are kept."""
+    if tasks_of(recipe):
+        raise SettingError(
+            tr(
+                "{name} has pretraining tasks of its own, so sentence_task has no effect. Leave it out.",
+                name=recipe.name,
+            )
+        )
     if task not in SENTENCE_TASKS:
         known = comma().join(SENTENCE_TASKS)
         raise SettingError(
@@ -124,7 +137,8 @@ def sentence_task(recipe: Recipe) -> str | None:
     """The name of a recipe's sentence task; None if it has an unnamed one, or cannot have any."""
     tasks = {objective.sentence_task for objective in recipe.objectives if objective.sentence_task}
     arrangements = [stream.arrangement for stream in recipe.streams]
-    if any("targets" in arrangement.writes for arrangement in arrangements) or not has_pooler(recipe):
+    causal = any("targets" in arrangement.writes for arrangement in arrangements)
+    if causal or tasks_of(recipe) or not has_pooler(recipe):
         return None
     if not tasks:
         return "none"

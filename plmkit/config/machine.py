@@ -8,8 +8,17 @@ from typing import Any
 from plmkit.config import habits
 from plmkit.config.composing import SENTENCE_TASK, compose
 from plmkit.config.older_versions import current
+from plmkit.config.pretraining_tasks import TASKS, WITHOUT
 from plmkit.config.settings import assign, checked, cut, names_in, not_a_value
-from plmkit.config.streams import Streams, assign_corruption, assign_stages, assign_stream, joined, one_per_stage
+from plmkit.config.streams import (
+    Stages,
+    Streams,
+    assign_corruption,
+    assign_stages,
+    assign_stream,
+    joined,
+    one_per_stage,
+)
 from plmkit.errors import SettingError, did_you_mean, nearest
 from plmkit.language import comma, tr
 from plmkit.objectives.contract import Objective
@@ -40,6 +49,8 @@ class Machine:
     column: str | None = None  # text column of tables; none: one of the usual names
     image_column: str | None = None  # column of image files, for captions; none: one of the usual names
     image_folder: str | None = None  # folder of these files; none: that of the table
+    features: str | None = None  # folder or file with features of image regions, in place of pixels; none: a column
+    names: tuple[str, ...] = ()  # tables with the names of entities and relations, for triples
     header: bool = True  # .csv and .tsv files have a header row; false: columns are numbered from 1
     weights: tuple[float, ...] = ()  # sampling weight of each corpus, in the order given
 
@@ -114,7 +125,8 @@ def settle(recipe: Recipe, assignments: Sequence[str], machine: Machine = Machin
                     recipe=recipe.name,
                 )
             )
-    choices |= staged(recipe, choices.get("streams", recipe.streams), stages_text)
+    before = choices.get("stages", recipe.stages)
+    choices |= staged(recipe, choices.get("streams", recipe.streams), before, stages_text)
     choices = {root: checked(choice) for root, choice in choices.items()}
     made = Settings(recipe=replace(recipe, **choices), run=checked(machine))
     for name, _ in values:
@@ -135,7 +147,7 @@ def meant(name: str, recipe: Recipe, machine: Machine) -> str:
     found = found or habits.homes(name, training) or ["stages"] * (habits.meant(name) == "length")
     if habits.meant(name) == "epochs":
         return tr(" A pretraining run is as long as --steps, --minutes or --tokens.")
-    return did_you_mean(*found) or nearest(name.split(".")[0], (*groups, SENTENCE_TASK))
+    return did_you_mean(*found) or nearest(name.split(".")[0], (*groups, SENTENCE_TASK, TASKS, WITHOUT))
 
 
 def check_weight(name: str, recipe: Recipe) -> None:
@@ -153,9 +165,9 @@ def check_weight(name: str, recipe: Recipe) -> None:
         )
 
 
-def staged(recipe: Recipe, streams: Streams, text: str | None) -> dict[str, Any]:
+def staged(recipe: Recipe, streams: Streams, stages: Stages, text: str | None) -> dict[str, Any]:
     """The streams and their stages, as given by `stages=TEXT`."""
-    streams, stages = joined(streams, recipe.stages)
+    streams, stages = joined(streams, stages)
     if text is not None:
         stages = assign_stages(stages, text, "stages")
     if len(recipe.streams) == 1 < len(streams):

@@ -81,7 +81,7 @@ def joined(streams: Streams, stages: Stages) -> tuple[Streams, Stages]:
     one = replace(streams[0], name=streams[0].reads_from, place=None)
     if len(streams) == 1 or any(replace(stream, name=stream.reads_from, place=None) != one for stream in streams):
         return streams, stages
-    return (one,), tuple(replace(stage, streams=()) for stage in stages)
+    return (one,), tuple(replace(stage, streams=(), shares=()) for stage in stages)
 
 
 def one_per_stage(streams: Streams, stages: Stages) -> Stages:

@@ -2,9 +2,10 @@
 
 PREPARING = (  # used in reading a corpus
     "run.reader_workers", "run.valid_share", "run.layout", "run.column", "run.image_column",
-    "run.image_folder", "run.header", "run.weights",
+    "run.image_folder", "run.features", "run.names", "run.header", "run.weights",
 )  # fmt: skip
 EXAMINED = (  # settings of a recipe that `plm doctor` reads: what decides on the rows, and on the network's size
-    "tokenizer", "corruption", "streams", "stages", "sentence_task", "architecture", "objectives", "schedule.batch",
+    "tokenizer", "corruption", "streams", "stages", "sentence_task", "tasks", "without", "architecture", "objectives",
+    "schedule.batch",
 )  # fmt: skip
 FINETUNING = ("run.device", "run.dtype", "run.threads", "run.micro_batch", "run.log_steps")

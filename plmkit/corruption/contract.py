@@ -1,9 +1,9 @@
 """The contract of a corruption's steps: an arrangement turns documents into rows, maskings choose what to predict."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -35,11 +35,13 @@ class Step:
 
     writes: ClassVar[frozenset[str]] = frozenset()  # fields of Batch that it fills, besides the source side
     needs_counts: ClassVar[frozenset[str]] = frozenset()  # fields of Counts that `prepared` reads
+    needs_details: ClassVar[frozenset[str]] = frozenset()  # of the text, stored beside the tokens: fields of TokenStore
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         check_fields(cls, "writes", cls.writes, Batch)
         check_fields(cls, "needs_counts", cls.needs_counts, Counts)
+        check_fields(cls, "needs_details", cls.needs_details, TokenStore)
 
     def prepared(self, counts: Counts) -> "Step":
         """The step with the counts it needs; called once, before any row is made."""
@@ -48,6 +50,15 @@ class Step:
     def for_validation(self) -> "Step":
         """The step used on held-out text."""
         return self
+
+    def lacks(self, store: TokenStore, documents: np.ndarray, length: int) -> str | None:
+        """Why nothing can be learned by it from this text in rows of this length, if so: its task is then left out."""
+        return None
+
+    @property
+    def classes(self) -> Mapping[str, int]:
+        """How many classes the labels have that it writes, by field; fields that are left out have two or none."""
+        return {}
 
     @property
     def segmenter(self) -> AnySegmenter | None:
@@ -81,6 +92,23 @@ class Arrangement(Step, ABC, Generic[AnyPlan]):
     continues: ClassVar[bool] = False  # each row continues the same row of the previous batch
     pairs: ClassVar[bool] = False  # documents are pairs of a source and a target
     images: ClassVar[bool] = False  # documents are images with their captions
+    describes: ClassVar[bool] = False  # each caption is generated from its image
+    queries: ClassVar[bool] = False  # documents are search queries with their titles
+    triples: ClassVar[bool] = False  # documents are triples of a head, a relation and a tail
+
+    @property
+    def segments_used(self) -> int:
+        """Number of segment ids in its rows with these settings."""
+        return self.segments
+
+    @property
+    def asks_heads(self) -> bool:
+        """Whether the head of a triple is to be predicted, and not only its tail."""
+        return False
+
+    def in_one_segment(self) -> Self:
+        """The same for a network with one segment, if it can do with one."""
+        return self
 
     @abstractmethod
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> AnyPlan:
@@ -117,3 +145,7 @@ class Masking(Step, ABC):
     def mask_epoch(self, epoch: int) -> int:
         """The epoch whose random numbers are used: static masking cycles through a few."""
         return epoch
+
+
+class Labelling(Masking):
+    """A masking that masks nothing: rows → rows with a label for some of their tokens."""

@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from plmkit.data.corpus import Corpus, check_apart
+from plmkit.data.feature_files import FeaturePlace, check_source, place_in
 from plmkit.data.reading.cells import folded, found, is_blank, is_missing, listed, short, where
 from plmkit.data.reading.columns import Heading
 from plmkit.data.reading.files import File, find_files
@@ -18,9 +19,10 @@ from plmkit.language import several, tr
 # For each role the usual names of its column; if a file has several of them, the first is read.
 NAMES = {
     "image": ("image", "file", "path", "filename", "file_name", "image_path", "picture", "图片", "图像", "文件"),
+    "features": ("features", "feature", "region_features", "regions", "特征"),
     "text": ("caption", "captions", "text", "sentence", "sentences", "description", "描述", "标题", "文本", "句子"),
 }
-OPTIONS = {"image": "--image", "text": "--text"}
+OPTIONS = {"image": "--image", "text": "--text", "features": "--features"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,20 +43,40 @@ class CaptionCorpus(Corpus):
     @cached_property
     def _captions_fingerprint(self) -> str:
         total = hashlib.blake2b(b"captions 1", digest_size=16)  # increase when reading changes
-        total.update(str(self.image_size).encode())
+        total.update(str(self.image_size or (self.region_width, self.region_classes)).encode())
+        known: dict[Path, str] = {}  # one file may have the features of all images
         for document in self.described:
-            assert document.image is not None
-            with open(document.image, "rb") as file:
-                content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
-            total.update(f"{content.hexdigest()} {document.paragraphs}\n".encode())
+            paths = files_of(document)
+            for path in paths:
+                if path not in known:
+                    with open(path, "rb") as file:
+                        content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
+                    known[path] = content.hexdigest()
+            key = document.features.key if document.features else None
+            total.update(f"{' '.join(known[path] for path in paths)} {document.paragraphs}{key or ''}\n".encode())
         return total.hexdigest()
 
 
+def files_of(document: Document) -> list[Path]:
+    """The files that a document's image is read from."""
+    if document.features is None:
+        assert document.image is not None
+        return [document.image]
+    file = document.features.file
+    beside = [file.with_suffix(f".{name}.npy") for name in ("boxes", "classes")] if file.suffix == ".npy" else []
+    return [file, *(path for path in beside if path.is_file())]
+
+
 def open_captions(
-    paths: Sequence[str], image_size: int, *, valid: str | None = None, layout: str = "auto",
+    paths: Sequence[str], image_size: int | None, *, valid: str | None = None, layout: str = "auto",
     column: str | None = None, header: bool = True, image_column: str | None = None, images: str | None = None,
+    region_width: int | None = None, region_classes: int | None = None, features: str | None = None,
 ) -> list[Corpus]:  # fmt: skip
-    """Each path as a corpus, the held-out one last; images are in the folder `images`, or beside their table."""
+    """Each path as a corpus, the held-out one last; images are in the folder `images`, or beside their table.
+
+    With a width of regions, features are read in place of images: from the folder or file `features`, or from the
+    files that a column of the table names.
+    """
     if layout != "auto":
         raise SettingError(
             tr("run.layout={layout} has no effect on captions: each row is an image. Leave it out.", layout=layout)
@@ -69,16 +91,20 @@ def open_captions(
     folder = None if images is None else Path(images)
     if folder is not None and not folder.is_dir():
         raise InputError(tr("There is no folder {folder}, in which --images has the images.", folder=folder))
+    if features is not None:
+        check_source(Path(features))
     corpora: list[Corpus] = []
     for path in [*paths, *([valid] if valid else [])]:
         files = [file for file in find_files([path]) if not file.skipped]
-        read = [one_table(file, folder, column, header, image_column) for file in files]
+        read = [one_table(file, folder, column, header, image_column, features, region_width) for file in files]
         corpora.append(
             CaptionCorpus(
                 sources=tuple(source for source, _, _ in read),
                 name=path,
                 notes=tuple(note for _, _, notes in read for note in notes),
                 image_size=image_size,
+                region_width=region_width,
+                region_classes=region_classes,
                 described=tuple(document for _, documents, _ in read for document in documents),
             )
         )
@@ -87,8 +113,9 @@ def open_captions(
 
 
 def one_table(
-    file: File, folder: Path | None, column: str | None, header: bool, image_column: str | None
-) -> tuple[Source, list[Document], list[str]]:
+    file: File, folder: Path | None, column: str | None, header: bool, image_column: str | None,
+    features: str | None = None, region_width: int | None = None,
+) -> tuple[Source, list[Document], list[str]]:  # fmt: skip
     """How a table is read, its images with their captions, and remarks for the user."""
     table = read_table(file.path, header=header)
     if table.plain:
@@ -99,7 +126,9 @@ def one_table(
                 file=file.path,
             )
         )
-    names = {"image": choose(table.heading, "image", image_column), "text": choose(table.heading, "text", column)}
+    names = {"text": choose(table.heading, "text", column)}
+    in_column = None if region_width is None or features is not None else choose(table.heading, "features", None)
+    names["image"] = in_column or choose(table.heading, "image", image_column)
     documents, skipped = captions_of(table, names["image"], names["text"], folder or file.path.parent)
     notes = []
     if skipped:
@@ -114,7 +143,11 @@ def one_table(
         )
     if not documents:
         raise InputError("\n".join([*notes, tr("There is no image with a caption in {file}.", file=file.path)]))
-    check_images(documents, folder)
+    if region_width is None:
+        check_images(documents, folder)
+    else:
+        documents = [with_features(document, features, folder or file.path.parent) for document in documents]
+        check_features(documents)
     notes.append(
         tr(
             "{file}: {images} with {captions}, from the columns '{image}' and '{text}'.",
@@ -205,6 +238,31 @@ def texts_of(cell: object, path: Path, line: int, column: str) -> list[str]:
             )
         )
     return [str(one) for one in texts]
+
+
+def with_features(document: Document, source: str | None, folder: Path) -> Document:
+    """The document with the place of its image's features: in the source, or the file that its row names."""
+    assert document.image is not None
+    if source is None:
+        return replace(document, features=FeaturePlace(file=document.image))
+    name = document.image.relative_to(folder) if document.image.is_relative_to(folder) else document.image
+    return replace(document, features=place_in(Path(source), str(name)))
+
+
+def check_features(documents: Sequence[Document]) -> None:
+    """Refuse a table whose feature files are missing, before any is read."""
+    missing = [one for one in documents if one.features is not None and not one.features.file.is_file()]
+    if missing and missing[0].features is not None:
+        raise InputError(
+            tr(
+                "{where}: there is no feature file {path}; {count:,} of {total:,} are missing.\n"
+                "Name the folder or the file that has them: --features PATH.",
+                where=where(missing[0].source, missing[0].line),
+                path=missing[0].features.file,
+                count=len(missing),
+                total=len(documents),
+            )
+        )
 
 
 def check_images(documents: Sequence[Document], folder: Path | None) -> None:

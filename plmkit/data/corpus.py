@@ -32,6 +32,8 @@ class Corpus:
     name: str = ""  # as the user gave it
     notes: tuple[str, ...] = ()  # remarks for the user on how the files are read
     image_size: int | None = None  # pixels along each side of the images of its documents; None: they have none
+    region_width: int | None = None  # width of the features of regions of these images; None: they have none
+    region_classes: int | None = None  # classes of these regions, if they are read
 
     @property
     def size(self) -> int:

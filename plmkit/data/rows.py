@@ -7,9 +7,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from plmkit.data.region_store import RegionRows
 from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import Vocabulary
 
+ZEROED, SEEN = 1, 2  # of a masked region: what the network finds in its place
 ROUND = 8  # rows are padded to a multiple of this, which suits matrix units
 Spans = tuple[np.ndarray, np.ndarray, np.ndarray]  # (M, 2) begin and end, (M,) which of the chosen rows, (M,) segment
 
@@ -123,12 +125,26 @@ class Rows:
     random_next: np.ndarray | None = None  # (B,)
     swapped_order: np.ndarray | None = None  # (B,)
     mixed_dialogue: np.ndarray | None = None  # (B,)
+    order: np.ndarray | None = None  # (B,)
+    distance: np.ndarray | None = None  # (B,)
+    discourse: np.ndarray | None = None  # (B,)
+    relevance: np.ndarray | None = None  # (B,)
+    capitals: np.ndarray | None = None  # (B, L)
+    elsewhere: np.ndarray | None = None  # (B, L)
+    uppercase: np.ndarray | None = None  # (B, L) True where the text has a capital letter
+    recurs: np.ndarray | None = None  # (B, L) int8, 1 in another segment of the document, 0 not, -1: it has no other
+    entities: np.ndarray | None = None  # (B, L)
+    relation: np.ndarray | None = None  # (B,)
+    corrupted_triple: np.ndarray | None = None  # (B,)
     units: np.ndarray | None = None  # (B, L) uint8, bits where words, phrases and entities begin; 0 off the text
     targets: np.ndarray | None = None  # (B, L)
     edges: np.ndarray | None = None  # (B, L, 2)
     attention_order: np.ndarray | None = None  # (B, L, 2)
     reversed: np.ndarray | None = None  # (B,)
     images: np.ndarray | None = None  # (B, 3, H, W) uint8
+    regions: RegionRows | None = None
+    region_masks: np.ndarray | None = None  # (B, MOST_REGIONS)
+    other_caption: np.ndarray | None = None  # (B,)
 
 
 def fill(store: TokenStore, plan: StretchPlan, chosen: np.ndarray, vocabulary: Vocabulary, length: int) -> Rows:
@@ -141,6 +157,8 @@ def fill(store: TokenStore, plan: StretchPlan, chosen: np.ndarray, vocabulary: V
     tokens = np.full((len(chosen), longest), vocabulary.pad, dtype=np.int64)
     segments = np.zeros((len(chosen), longest), dtype=np.int64)
     units = None if store.units is None else np.zeros(tokens.shape, dtype=np.uint8)
+    uppercase = None if store.capitals is None else np.zeros(tokens.shape, dtype=bool)
+    recurs = None if store.repeats is None else np.full(tokens.shape, -1, dtype=np.int8)
     tokens[:, 0] = vocabulary.cls
     source, separator = store.tokens, vocabulary.sep
     last, at = -1, 1
@@ -156,12 +174,18 @@ def fill(store: TokenStore, plan: StretchPlan, chosen: np.ndarray, vocabulary: V
         tokens[row, stop] = separator
         if units is not None and store.units is not None:
             units[row, at:stop] = store.units[begin:end]
+        if uppercase is not None:
+            uppercase[row, at:stop] = store.uppercase(begin, end)
+        if recurs is not None:
+            recurs[row, at:stop] = store.recurs(begin, end)
         if number:
             segments[row, at : stop + 1] = number * vocabulary.second
         at = stop + 1
     return Rows(
         tokens=tokens,
         units=units,
+        uppercase=uppercase,
+        recurs=recurs,
         segments=segments,
         visible=np.arange(longest) < lengths[:, None],
         **{name: values[chosen] for name, values in plan.labels.items()},

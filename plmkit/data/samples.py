@@ -37,6 +37,7 @@ class Position:
 
     stage: int = 0  # of the recipe's
     places: Mapping[str, Place] = field(default_factory=dict)  # by name; those that are unread are left out
+    owed: Mapping[str, float] = field(default_factory=dict)  # steps that streams with exact shares lag behind them
 
     def at(self, name: str) -> Place:
         return self.places.get(name, Place())
@@ -178,31 +179,32 @@ def grouped(lengths: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndar
     return np.concatenate([mixed.ravel(), order[whole:]])
 
 
-def split(store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000) -> Split:
+def split(
+    store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000, among: np.ndarray | None = None
+) -> Split:
     """Hold out random documents of each source: a share of its tokens, at most `most`, at least one document.
 
     Sources of few documents, such as files that hold one each, are one source in this.
     """
-    sizes = store.document_tokens()
-    counts = np.bincount(store.sources)
-    owners = np.where(counts[store.sources] < FEW_DOCUMENTS, len(counts), store.sources)
-    parts = []
+    documents = np.arange(len(store.sources)) if among is None else among
+    sizes, sources = store.document_tokens()[documents], store.sources[documents]
+    counts = np.bincount(sources, minlength=1)
+    owners = np.where(counts[sources] < FEW_DOCUMENTS, len(counts), sources)
+    train, valid = [documents[:0]], [documents[:0]]
     for number, owner in enumerate(np.unique(owners).tolist()):
-        mine = np.flatnonzero(owners == owner)
-        own = split_source(sizes[mine], generator(seed, SPLIT, *[number] * (number > 0)), share, most)
-        parts.append(Split(train=mine[own.train], valid=mine[own.valid]))
-    return Split(
-        train=np.sort(np.concatenate([part.train for part in parts])),
-        valid=np.sort(np.concatenate([part.valid for part in parts])),
-    )
+        mine = documents[owners == owner]
+        own = split_sizes(sizes[owners == owner], (seed, SPLIT, *[number] * (number > 0)), share, most)
+        train.append(mine[own.train])
+        valid.append(mine[own.valid])
+    return Split(train=np.sort(np.concatenate(train)), valid=np.sort(np.concatenate(valid)))
 
 
-def split_source(sizes: np.ndarray, rng: np.random.Generator, share: float, most: int) -> Split:
-    """Of one source, whose documents have these sizes."""
+def split_sizes(sizes: np.ndarray, seeds: tuple[int, ...], share: float, most: int) -> Split:
+    """The numbers of the documents of these sizes to train on, and to hold out."""
     wanted = min(share * sizes.sum(), most)
     if share <= 0 or len(sizes) < 2:
         return Split(train=np.arange(len(sizes)), valid=np.zeros(0, dtype=np.int64))
-    order = rng.permutation(len(sizes))
+    order = generator(*seeds).permutation(len(sizes))
     fitting = order[sizes[order] <= TOO_LARGE * wanted]
     if not len(fitting):  # every document is too large: take one of the smaller half
         fitting = order[sizes[order] <= np.median(sizes)][:1]

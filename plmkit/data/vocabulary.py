@@ -192,6 +192,15 @@ class Vocabulary:
         return starts
 
     @cached_property
+    def has_case(self) -> np.ndarray:
+        """For each token of the vocabulary: is it text with letters that can be capital?"""
+        if self.mark == BYTE_SPACE:  # bytes beyond ASCII are written as other letters
+            return np.array([any(letter.isascii() and letter.isalpha() for letter in token) for token in self.tokens])
+        names = (token.removesuffix(WORD_END) if self.mark == WORD_END else token for token in self.tokens)
+        cased: np.ndarray = np.array([name.lower() != name.upper() for name in names]) & self._ordinary
+        return cased
+
+    @cached_property
     def spelling(self) -> np.ndarray:
         """(rows, WORD_LENGTH) the characters of every token; those around a row are marks of their own."""
         rows = np.full((self.rows, WORD_LENGTH), NO_CHARACTER, dtype=np.int16)

@@ -12,6 +12,8 @@ from plmkit.errors import PlmError, SettingError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.inference.reader import Reader, Text, Unread, check_reads_text
 from plmkit.language import comma, tr
+from plmkit.tasks.framing import Framed, Texts
+from plmkit.tasks.long_texts import windows_of
 from plmkit.terminal.screen import Screen
 
 LAYERS = ("last", "mean", "all")
@@ -34,7 +36,11 @@ def embed_texts(
         max_length = min(max_length, reader.pooling.max_length or max_length)
     pairs = [text_or_pair(text, number) for number, text in enumerate(texts, start=1)]
     prompt = "" if by_token else reader.pooling.prompt
-    rows, cut = reader.framed([(prompt + text, other) for text, other in pairs], max_length)
+    given = [(prompt + text, other) for text, other in pairs]
+    rows, cut = reader.framed(given, max_length)
+    owners = list(range(len(rows)))  # the text that each row belongs to
+    if reader.pooling.windows and not by_token:
+        rows, owners, cut = in_windows(reader, given, rows, max_length)
     vectors: list[np.ndarray] = [np.zeros(0)] * len(rows)
     for numbers in reader.batches(rows, batch_size, screen, tr("embedding")):
         states, batch = reader.states([rows[number] for number in numbers], all_layers=layers != "last")
@@ -42,7 +48,25 @@ def embed_texts(
         found = token_vectors(reader, states, batch) if by_token else sentence_vectors(reader, states, batch)
         for number, vector in zip(numbers.tolist(), found, strict=True):
             vectors[number] = vector.cpu().numpy()
-    return vectors, cut
+    return vectors if len(vectors) == len(texts) else means(vectors, owners, len(texts)), cut
+
+
+def in_windows(
+    reader: Reader, texts: Sequence[Texts], rows: Sequence[Framed], length: int
+) -> tuple[list[Framed], list[int], Unread]:
+    """The windows of each text that is too long, and the others as they are."""
+    found = windows_of([[text] for text, row in zip(texts, rows, strict=True) if row.cut], reader.tokenizer, length)
+    made = [[one for (one,) in next(found)] if row.cut else [row] for row in rows]
+    owners = [number for number, own in enumerate(made) for _ in own]
+    cut = sum(own[0].cut > 0 for own in made)
+    return [row for own in made for row in own], owners, Unread(cut=cut, texts=len(texts), length=length)
+
+
+def means(vectors: Sequence[np.ndarray], owners: Sequence[int], texts: int) -> list[np.ndarray]:
+    """The mean of the vectors of each text, of length 1."""
+    sums = np.zeros((texts, len(vectors[0])), dtype=np.float32)
+    np.add.at(sums, np.array(owners), np.stack(vectors))
+    return [*(sums / np.linalg.norm(sums, axis=1, keepdims=True))]
 
 
 def check_layers(reader: Reader, level: str, layers: str) -> None:

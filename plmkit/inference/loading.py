@@ -1,7 +1,7 @@
 """From a folder to a model: a run folder, or a Hugging Face folder."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,12 @@ from torch import Tensor
 from plmkit.architectures.contract import Architecture
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import OBJECTIVES
+from plmkit.compression.folder import Compressed, heads_in, is_compressed, pooling_in
+from plmkit.compression.network import graph_network
 from plmkit.config.older_versions import current_weights
+from plmkit.data.graph import Graph
 from plmkit.data.reading.columns import Say
+from plmkit.data.reading.files import COMPRESSED
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import CheckpointError, FolderError, InputError, LoadWarning, SettingError, not_there
 from plmkit.inference import arguments
@@ -28,10 +32,13 @@ from plmkit.interop.weights import CONFIG, is_huggingface, no_model, read_safete
 from plmkit.language import sentences, tr
 from plmkit.network import Network
 from plmkit.schedules.schedule import Tuning
+from plmkit.storage.graphs import load_graph
 from plmkit.storage.tensors import WEIGHTS
 from plmkit.tasks.contract import Task
+from plmkit.tasks.long_texts import CUT
 from plmkit.tasks.ngrams import load_ngrams
 from plmkit.tasks.registry import LABEL, stored_tasks, with_named_head
+from plmkit.tasks.split_texts import SplitTask
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
 from plmkit.training.checkpoint import checkpoints, put_weights, read_checkpoint
 from plmkit.training.device import choose_device
@@ -54,10 +61,14 @@ class Parts:
     step: int | None = None  # of the checkpoint, if the run is not finished
     max_length: int | None = None  # maximum length, if below that of the architecture
     pooling: Pooling = MEAN  # of token vectors into a sentence vector
+    compressed: Compressed | None = None  # a graph computes the states, and the weights are those of heads alone
+    graph: Graph | None = None  # that it was trained on
 
     @property
     def vocabulary_size(self) -> int:
         """Rows of the token embedding: at least as many as the tokenizer has tokens."""
+        if self.compressed is not None:
+            return self.compressed.rows
         if self.architecture.reads_characters:
             return len(self.tokenizer.vocabulary)
         return self.architecture.vocabulary_size(self.weights)
@@ -82,11 +93,13 @@ def load(folder: str | Path, device: str = "auto") -> Model:
     Returns:
         A `Model`, with `fill`, `embed`, `predict`, `score` and `generate`.
     """
-    return model_of(read_parts(folder), device)
+    return model_of(read_parts(folder, graphs=True), device)
 
 
 def model_of(parts: Parts, device: str = "auto") -> Model:
-    if (generator := parts.architecture.generator_alone(parts.weights)) is not None:
+    if parts.compressed is not None:
+        device = "cpu"  # where onnxruntime computes
+    elif (generator := parts.architecture.generator_alone(parts.weights)) is not None:
         model = model_of(without_generator(parts), device)
         model.generator = model_of(replace(parts, **vars(generator)), device)
         return model
@@ -100,6 +113,7 @@ def model_of(parts: Parts, device: str = "auto") -> Model:
         tasks=parts.tasks,
         max_length=parts.max_length,
         pooling=parts.pooling,
+        graph=parts.graph,
         device=choose_device(device),
     )
 
@@ -114,8 +128,8 @@ def warned(text: str) -> None:
     warnings.warn(text.removeprefix("! "), LoadWarning, stacklevel=2)
 
 
-def read_parts(folder: str | Path, say: Say = warned) -> Parts:
-    """What a folder holds; anything unusual about it is reported."""
+def read_parts(folder: str | Path, say: Say = warned, *, graphs: bool = False) -> Parts:
+    """What a folder holds; anything unusual about it is reported. A compressed model is refused without `graphs`."""
     folder = find_model(arguments.folder(folder))
     if folder.is_file():
         raise InputError(
@@ -128,7 +142,9 @@ def read_parts(folder: str | Path, say: Say = warned) -> Parts:
         raise InputError(sentences([not_there(folder, "folder"), advice(folder)]))
     run = RunFolder(folder)
     run.check()
-    if run.record is not None:
+    if is_compressed(folder):
+        parts = compressed_parts(folder, graphs)
+    elif run.record is not None:
         parts = from_run(run, run.record, say)
     elif is_huggingface(folder):
         parts = foreign_parts(folder, read_safetensors(folder), say)
@@ -140,6 +156,26 @@ def read_parts(folder: str | Path, say: Say = warned) -> Parts:
         raise FolderError(no_model(folder))
     check_whole(parts)
     return parts
+
+
+def compressed_parts(folder: Path, graphs: bool) -> Parts:
+    """A compressed model, which has no weights that could be trained or converted."""
+    record = Compressed.read(folder)
+    if not graphs:
+        raise FolderError(
+            tr(
+                "{folder} holds a compressed model ({to}), without the weights that this needs. Use the model that it "
+                "was made from: {model}.",
+                folder=folder,
+                to=record.to,
+                model=record.model,
+            )
+        )
+    return Parts(
+        folder=folder, architecture=record.architecture, tokenizer=load_tokenizer(folder, record.architecture.needs),
+        weights=heads_in(folder), tasks=tasks_in(folder, folder / COMPRESSED, record.tasks),
+        max_length=record.max_length, pooling=pooling_in(folder, record), compressed=record,
+    )  # fmt: skip
 
 
 def check_whole(parts: Parts) -> None:
@@ -215,22 +251,28 @@ def pretrained_parts(
     return Parts(
         folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
         tuning=recipe.tuning, objectives=recipe.objectives, pooling=own_pooling(recipe.architecture, weights),
+        graph=load_graph(folder),
     )  # fmt: skip
 
 
 def finetuned_parts(folder: Path, record: FinetuneRecord, tokenizer: Tokenizer, weights: dict[str, Tensor]) -> Parts:
-    try:
-        found = load_ngrams(folder)
-        tasks = tuple(replace(task, ngrams=found.get(task.name)) for task in stored_tasks(record.trained_tasks))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FolderError(
-            tr("{folder} is damaged ({error}). Copy the folder again.", folder=folder / RUN_FILE, error=error)
-        ) from error
+    tasks = tasks_in(folder, folder / RUN_FILE, record.trained_tasks)
     return Parts(
         folder=folder, architecture=record.architecture, tokenizer=tokenizer, tasks=tasks,
         tuning=record.tuning or Tuning(), max_length=min(task.length for task in tasks),
         weights=with_named_head(weights, LABEL, tasks[0].name), pooling=pooling_of(tasks, record.architecture),
     )  # fmt: skip
+
+
+def tasks_in(folder: Path, file: Path, records: Sequence[Mapping[str, Any]]) -> tuple[Task, ...]:
+    """The tasks of a folder, from their records in one of its files."""
+    try:
+        found = load_ngrams(folder)
+        return tuple(replace(task, ngrams=found.get(task.name)) for task in stored_tasks(records))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FolderError(
+            tr("{folder} is damaged ({error}). Copy the folder again.", folder=file, error=error)
+        ) from error
 
 
 def pooling_of(tasks: Sequence[Task], architecture: Architecture) -> Pooling:
@@ -239,7 +281,8 @@ def pooling_of(tasks: Sequence[Task], architecture: Architecture) -> Pooling:
     if task is None:
         return MEAN
     first = "cls" if architecture.generates == "no" else "lasttoken"
-    return Pooling(modes=(first if task.pooling == "first" else task.pooling,), steps=(Normalize(),))
+    modes = (first if task.pooling == "first" else task.pooling,)
+    return Pooling(modes=modes, steps=(Normalize(),), windows=isinstance(task, SplitTask) and task.long != CUT)
 
 
 def own_pooling(architecture: Architecture, weights: dict[str, Tensor]) -> Pooling:
@@ -326,6 +369,8 @@ def foreign_task(
 
 def network_of(parts: Parts) -> Network:
     """The network with the heads that occur in the weights, which are not loaded yet."""
+    if parts.compressed is not None:
+        return graph_network(parts.folder, parts.compressed, parts.tasks)
     model = parts.architecture.build(parts.vocabulary)
     known = {kind.name: kind() for kind in OBJECTIVES} | {own.name: own for own in parts.objectives}
     heads: dict[str, Any] = {
@@ -348,5 +393,8 @@ def start_from(network: Network, parts: Parts) -> list[str]:
     """Copy the weights of another model into a network; returns the heads that stay randomly initialised."""
     own = network.state_dict()
     shared = {name: tensor for name, tensor in parts.weights.items() if name in own}
+    for name, source in network.model.settings.copied_weights.items():
+        if source in shared:
+            shared.setdefault(name, shared[source])
     put_weights(network, own | shared, parts.folder / WEIGHTS)
     return sorted({name.split(".")[1] for name in own if name.startswith("heads.") and name not in shared})

@@ -9,7 +9,7 @@ from torch import Tensor
 from plmkit.data.batch import Batch
 from plmkit.data.vocabulary import MASK
 from plmkit.errors import InputError
-from plmkit.inference.reader import Reader
+from plmkit.inference.reader import Change, Reader, unchanged
 from plmkit.language import tr
 from plmkit.tasks.framing import Framed
 
@@ -35,8 +35,8 @@ class Score:
 
 
 @torch.inference_mode()
-def fill_blanks(reader: Reader, text: str, top: int) -> list[list[Candidate]]:
-    """For each blank of a text its candidates, most likely first."""
+def fill_blanks(reader: Reader, text: str, top: int, change: Change = unchanged) -> list[list[Candidate]]:
+    """For each blank of a text its candidates, most likely first; `change` may add an image."""
     if reader.generator is not None:
         return fill_blanks(reader.generator, text, top)
     head = reader.head("masked_lm", tr("fill blanks"))
@@ -45,7 +45,7 @@ def fill_blanks(reader: Reader, text: str, top: int) -> list[list[Candidate]]:
     blanks = np.flatnonzero(row.tokens == vocabulary.mask)
     if not len(blanks):
         raise InputError(tr("The text has no [MASK]. Write one where a word is to be filled in."))
-    hidden = states_at_masks(reader, [row])[0, torch.from_numpy(blanks)]
+    hidden = states_at_masks(reader, [row], change)[0, torch.from_numpy(blanks)]
     logits = head.vocabulary(hidden)[:, : len(vocabulary)]  # the embedding may be padded
     logits[:, list(vocabulary.special)] = -torch.inf
     probabilities = logits.float().softmax(-1)
@@ -93,10 +93,10 @@ def pseudo_score(reader: Reader, text: str) -> tuple[Score, bool]:
     return score, row.cut > 0
 
 
-def states_at_masks(reader: Reader, rows: list[Framed]) -> Tensor:
+def states_at_masks(reader: Reader, rows: list[Framed], change: Change = unchanged) -> Tensor:
     """(B, L, width) hidden states, computed at masked tokens only."""
 
     def needed(batch: Batch) -> Tensor:
         return batch.source.tokens == reader.tokenizer.vocabulary.mask
 
-    return reader.states(rows, needed=needed)[0].hidden
+    return reader.states(rows, needed=needed, change=change)[0].hidden

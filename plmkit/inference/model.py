@@ -1,7 +1,7 @@
 """A trained model, ready to use: fill blanks, embed, predict, generate, translate, score."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plmkit.data.reading.columns import Columns
-from plmkit.errors import LeftOutWarning, SettingError
+from plmkit.errors import InputError, LeftOutWarning, SettingError
 from plmkit.generation.beam_search import LENGTH_PENALTY
 from plmkit.generation.likelihood import likelihood
 from plmkit.generation.options import options_from
 from plmkit.generation.sequence import GeneratedText
 from plmkit.inference.arguments import count, one_text
 from plmkit.inference.captioning import CAPTION_BEAMS, caption_images, given_images
+from plmkit.inference.completing import complete_triple
 from plmkit.inference.embedding import embed_texts
 from plmkit.inference.given import given, given_texts, given_to_tasks
 from plmkit.inference.masked import fill_blanks, pseudo_score
+from plmkit.inference.matching import find_captions, find_images, given_image, match, with_image
 from plmkit.inference.predicting import predict_rows, tasks_named
-from plmkit.inference.reader import Reader, Unread
+from plmkit.inference.reader import Reader, Unread, unchanged
 from plmkit.inference.searching import Embedder, SearchIndex
 from plmkit.inference.translating import BEAMS, Translator
-from plmkit.language import tr
+from plmkit.language import several, tr
 from plmkit.terminal.screen import Screen
 
 if TYPE_CHECKING:
@@ -63,12 +65,13 @@ class Model(Reader):
             task=task,
         )
 
-    def fill(self, text: Any, top: int = 5) -> Any:
+    def fill(self, text: Any, top: int = 5, *, image: str | Path | None = None) -> Any:
         """Fill the blanks of a text.
 
         Args:
             text: A text with one or more [MASK] (or the tokenizer's own mask token), or a list of such texts.
             top: Number of candidates per blank.
+            image: The image that the text describes, or a file with features of its regions, for a model that reads it.
 
         Returns:
             For each blank a list of `Candidate`, most likely first: `token`, `probability`, and `text`, the whole text
@@ -76,7 +79,60 @@ class Model(Reader):
         """
         count(top, "top")
         texts = given_texts(text)
-        return texts.answer([fill_blanks(self, one, top) for one in texts.rows])
+        change = unchanged if image is None else with_image(self, image)
+        return texts.answer([fill_blanks(self, one, top, change) for one in texts.rows])
+
+    def match(self, texts: Any, images: Any) -> Any:
+        """How well texts describe images.
+
+        Args:
+            texts: A text, or a list of texts.
+            images: An image file, or a file with features of its regions; or a list of as many.
+
+        Returns:
+            The probability that the text describes the image, or a list of these.
+        """
+        given, (paths, alone) = given_texts(texts), given_images(images)
+        if len(given.rows) != len(paths) or given.alone != alone:
+            raise InputError(
+                tr(
+                    "model.match compares each text with one image; found {texts} and {images}.",
+                    texts=several(len(given.rows), "text"),
+                    images=several(len(paths), "image"),
+                )
+            )
+        return given.answer(match(self, given.rows, paths))
+
+    def find_images(self, text: Any, images: Sequence[str | Path], top: int = 10) -> Any:
+        """The images that a text describes best; each is read together with the text.
+
+        Args:
+            text: A text, or a list of texts.
+            images: Image files, or files with features of their regions.
+            top: Number of images per text.
+
+        Returns:
+            A list of `ImageHit` (`rank`, `score`, `image`), best first; for a list of texts, a list of these.
+        """
+        texts, (paths, _) = given_texts(text), given_images(images)
+        places = [given_image(self, path) for path in paths]
+        return texts.answer(find_images(self, texts.rows, places, paths, count(top, "top")))
+
+    def find_captions(self, image: Any, texts: Sequence[str], top: int = 10) -> Any:
+        """The texts that describe an image best; each is read together with the image.
+
+        Args:
+            image: An image file, or a file with features of its regions; or a list of these.
+            texts: The texts to choose from.
+            top: Number of texts per image.
+
+        Returns:
+            A list of `CaptionHit` (`rank`, `score`, `text`), best first; for a list of images, a list of these.
+        """
+        paths, alone = given_images(image)
+        places = [given_image(self, path) for path in paths]
+        found = find_captions(self, places, given_texts(list(texts)).rows, count(top, "top"))
+        return found[0] if alone else found
 
     def embed(
         self, texts: Any, level: str = "sentence", *, layers: str = "last", batch_size: int | None = None,
@@ -239,6 +295,23 @@ class Model(Reader):
         paths, alone = given_images(images)
         found = caption_images(self, paths, count(beams, "beams"))
         return found[0] if alone else found
+
+    def complete(
+        self, *, head: str | None = None, relation: str | None = None, tail: str | None = None, top: int = 10
+    ) -> Any:
+        """Complete a triple, with a model that was trained on a knowledge graph.
+
+        Args:
+            head: The head: an id or a name of the graph, or any text. Default: it is to be found.
+            relation: The relation, likewise.
+            tail: The tail, likewise.
+            top: Number of answers.
+
+        Returns:
+            For two parts, a list of `Completion` (`id`, `name`, `probability`, `known`), most likely first; for all
+            three, a `Plausibility` (`probability`, `known`).
+        """
+        return complete_triple(self, head, relation, tail, count(top, "top"))
 
     def stream(self, prompt: str, **options: Any) -> Iterator[str]:
         """Continue one text, in pieces as they are generated.

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
 from plmkit.data.batch import Batch, States
+from plmkit.data.graph import Graph
 from plmkit.data.vocabulary import MANY_UNKNOWN_INPUT
 from plmkit.errors import InputError, PlmError, TruncationWarning, UnknownTokensWarning
 from plmkit.generation.engine import Engine, engine_for
@@ -26,6 +27,7 @@ from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.threads import look
 
+Change = Callable[[Batch], Batch]
 Text = str | tuple[str, str] | Mapping[str, Any]
 
 
@@ -78,7 +80,7 @@ class Unread:
 
 def check_reads_text(architecture: Architecture, folder: Path, verb: str) -> None:
     """Refuse a model that describes images."""
-    if architecture.image_pixels is not None:
+    if architecture.describes_images:
         raise PlmError(
             tr(
                 "{folder} describes images, so it cannot {verb}.\n"
@@ -87,6 +89,10 @@ def check_reads_text(architecture: Architecture, folder: Path, verb: str) -> Non
                 verb=verb,
             )
         )
+
+
+def unchanged(batch: Batch) -> Batch:
+    return batch
 
 
 def ignored(done: float) -> None:
@@ -99,13 +105,14 @@ class Reader:
     def __init__(
         self, *, network: Network, architecture: Any, tokenizer: Tokenizer, folder: Path,
         tasks: Sequence[Task] = (), device: torch.device | None = None,
-        max_length: int | None = None, pooling: Pooling = MEAN,
+        max_length: int | None = None, pooling: Pooling = MEAN, graph: Graph | None = None,
     ) -> None:  # fmt: skip
         self.device = device or torch.device("cpu")
         self.network = network.to(self.device).eval()
         self.architecture, self.tokenizer, self.folder = architecture, tokenizer, folder
         self.tasks, self.pooling = {task.name: task for task in tasks}, pooling
         self.max_length = max_length or architecture.max_length  # tokens per row
+        self.graph = graph  # that it was trained on
         self.generator: Reader | None = None  # of ELECTRA: fills blanks, which a discriminator cannot
 
     def rows(self, texts: Sequence[Text]) -> list[Framed]:
@@ -155,11 +162,14 @@ class Reader:
     @torch.inference_mode()
     def states(
         self, rows: Sequence[Framed], length: int | None = None, needed: Callable[[Batch], Tensor | None] | None = None,
-        *, all_layers: bool = False,
+        *, all_layers: bool = False, change: Change = unchanged,
     ) -> tuple[States, Batch]:  # fmt: skip
-        """The hidden states of rows, of the last layer or of all; with `needed`, of these positions only."""
+        """The hidden states of rows, of the last layer or of all; with `needed`, of these positions only.
+
+        `change` may add an image to the batch.
+        """
         look()
-        batch = batch_of(rows, self.tokenizer.vocabulary, length).to(self.device)
+        batch = change(batch_of(rows, self.tokenizer.vocabulary, length)).to(self.device)
         return self.network.model(
             replace(batch, needed=needed(batch) if needed else None, all_layers=all_layers)
         ), batch
@@ -168,6 +178,14 @@ class Reader:
         """The head of that name; without it, a model is refused with a message that says what it can do."""
         if name in self.network.heads:
             return self.network.heads[name]
+        if not self.network.model.has_layers:
+            raise PlmError(
+                tr(
+                    "{folder} is a compressed model, so it cannot {verb}. Use the model that it was made from.",
+                    folder=self.folder,
+                    verb=verb,
+                )
+            )
         if self.architecture.translates:
             raise self.only_translates(verb)
         check_reads_text(self.architecture, self.folder, verb)

@@ -23,7 +23,8 @@ from plmkit.terminal.screen import Screen
 
 ABOUT, PASSAGES, VECTORS = "index.json", "passages.json", "vectors.safetensors"
 FORMAT = 1
-OF_MODEL = (".json", ".safetensors", ".txt", ".model", ".vec", ".hdf5", ".msgpack")  # files that vectors depend on
+# files that vectors depend on
+OF_MODEL = (".json", ".safetensors", ".onnx", ".weights", ".txt", ".model", ".vec", ".hdf5", ".msgpack")
 
 
 @dataclass(frozen=True, kw_only=True)

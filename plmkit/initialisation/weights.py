@@ -45,7 +45,7 @@ def init_unit_scaling(module: nn.Module) -> None:
                 nn.init.zeros_(part.bias)
 
 
-INITIALISERS = {"truncated": init_truncated_normal, "normal": init_normal}
+INITIALISERS = {"truncated": init_truncated_normal, "normal": init_normal, "unit": init_unit_scaling}
 
 
 def init_local_heads(

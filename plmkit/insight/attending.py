@@ -44,7 +44,7 @@ class Reading:
 
 def attend(model: Model, text: str, second: str | None = None, target: str | None = None) -> Attended:
     """Run the model once; a model without attention is refused."""
-    if model.architecture.image_pixels is not None:
+    if model.architecture.describes_images:
         raise PlmError(
             tr(
                 "{folder} attends to regions of an image.\n"

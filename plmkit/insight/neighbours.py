@@ -148,5 +148,5 @@ def own_corpus(folders: Sequence[Path]) -> Corpus:
 def has_text(record: RunRecord | None) -> TypeGuard[PretrainRecord | VectorsRecord]:
     """Whether it names a corpus of texts: not pairs, captions, or a file of vectors."""
     if isinstance(record, PretrainRecord):
-        return not record.recipe.architecture.translates and record.recipe.architecture.image_pixels is None
+        return not record.recipe.architecture.translates and not record.recipe.architecture.describes_images
     return isinstance(record, VectorsRecord) and record.skipgram is not None

@@ -60,7 +60,7 @@ def word_states(
 
 
 def check_layers(model: Reader) -> None:
-    if model.architecture.image_pixels is not None:
+    if model.architecture.describes_images:
         raise PlmError(
             tr("{folder} reads images, and words only with one. Give a model that reads text.", folder=model.folder)
         )

@@ -13,12 +13,24 @@ MOST, MOST_LAYERS = 1_000_000, 1_000  # far more than any network that could run
 COUNTS = (
     "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings", "type_vocab_size",
     "embedding_size", "n_embd", "n_head", "n_positions", "d_model", "d_inner",
+    "dim", "hidden_dim", "n_heads",
 )  # fmt: skip
-LAYERS = ("num_hidden_layers", "num_hidden_groups", "inner_group_num", "n_layer")
+LAYERS = ("num_hidden_layers", "num_hidden_groups", "inner_group_num", "n_layer", "n_layers")
 OPEN_COUNTS = ("n_inner", "mem_len", "reuse_len")  # null means the default of the family
-SHARES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "resid_pdrop", "embd_pdrop", "attn_pdrop", "dropout")
+SHARES = (
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout", "seq_classif_dropout", "qa_dropout",
+    "resid_pdrop", "embd_pdrop", "attn_pdrop", "dropout",
+)  # fmt: skip
 EPSILONS = ("layer_norm_eps", "layer_norm_epsilon")
-TEXTS = ("model_type", "hidden_act", "activation_function", "afn", "ff_activation", "position_embedding_type")
+TEXTS = (
+    "model_type",
+    "hidden_act",
+    "activation",
+    "activation_function",
+    "afn",
+    "ff_activation",
+    "position_embedding_type",
+)
 
 Rule = tuple[Callable[[Any], bool], str]  # whether a value is possible, and what is expected
 

@@ -270,7 +270,7 @@ def compared(parts: Parts, nets: Sequence[Net], draft: Path, folder: Path) -> fl
     for part, net in zip(own, nets, strict=True):
         model, place = model_of(part, device="cpu"), draft / net.place
         check_reading(model, place, folder)
-        for gap in gaps_of(model, place).values():
+        for gap in gaps_of(model, place, family_of(net.architecture, part.model_type)).values():
             if not gap.is_rounding:
                 raise CheckpointError(
                     tr(
@@ -311,7 +311,7 @@ def check_reading(model: Model, place: Path, folder: Path) -> None:
             )
 
 
-def gaps_of(model: Model, folder: Path) -> dict[str, Gap]:
+def gaps_of(model: Model, folder: Path, family: Family) -> dict[str, Gap]:
     """For each head, on texts that include padding and a pair."""
     rows = model.rows([*TEXTS, (TEXTS[0], TEXTS[-1])])
     gaps: dict[str, Gap] = defaultdict(Gap)
@@ -319,7 +319,10 @@ def gaps_of(model: Model, folder: Path) -> dict[str, Gap]:
     for numbers in by_length(rows, 2):  # the logits of a long row over a large vocabulary take much memory
         some = [rows[number] for number in numbers]
         wide = max(len(row.tokens) for row in some)
-        states, batch = model.states(some, max(wide, min(WIDE, model.max_length)))
+        states, batch = model.states(
+            some, max(wide, min(WIDE, model.max_length)),
+            change=lambda batch: family.compared_with(batch, model.architecture),
+        )  # fmt: skip
         for name, theirs in compute(batch).items():
             ours = head_logits(model, name, states, batch)
             if ours.shape[:2] == batch.source.visible.shape:  # outputs at padding are undefined

@@ -68,6 +68,7 @@ class Pooling:
     steps: tuple[Step, ...] = ()
     max_length: int | None = None  # maximum length, if the folder gives one
     prompt: str = ""  # before every text
+    windows: bool = False  # a text that is too long has the mean of the vectors of its windows
     unknown: tuple[str, ...] = ()  # modules and settings of the folder that are not supported
 
     def __call__(self, hidden: Tensor, visible: Tensor) -> Tensor:

@@ -67,7 +67,9 @@ def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
         given = {"input_ids": tokens, "attention_mask": source.visible.long(), **also}
         given |= family.also_given(name, batch)
         out = model(**({key: value[:, None] for key, value in given.items()} if chooses else given))
-        return {head: joined([getattr(out, one) for one in names_of(output)]) for head, output in outputs.items()}
+        found = {head: joined([getattr(out, one) for one in names_of(output)]) for head, output in outputs.items()}
+        width = tokens.shape[1]
+        return {head: part[:, :width] if part.dim() == 3 else part for head, part in found.items()}  # regions come last
 
     return compute
 

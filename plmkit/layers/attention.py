@@ -9,30 +9,33 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plmkit.data.batch import HeadStates
 from plmkit.kernels.attention import added_mask, attend_long_rows, attend_short_rows, is_short
 from plmkit.kernels.linear import Linear, linear
 from plmkit.layers.cache import LayerCache
 from plmkit.layers.packing import NeededTokens, Packing
-from plmkit.layers.recording import record
+from plmkit.layers.recording import project, record
 from plmkit.layers.transformer import drop
 
 
 class SelfAttention(nn.Module):
     """Every position, or every needed one, attends to all visible ones of its row."""
 
-    def __init__(self, width: int, heads: int, dropout: float, bias: bool = True) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, bias: bool = True, kept: int | None = None) -> None:
+        """Of `heads` that divide the width, the number that was kept, if others were pruned."""
         super().__init__()
-        self.heads = heads
+        inside = width // heads * (kept or heads)
+        self.heads = kept or heads
         self.dropout = dropout
-        self.query_key_value = Linear(width, 3 * width, bias=bias)
-        self.output = Linear(width, width, bias=bias)
+        self.query_key_value = Linear(width, 3 * inside, bias=bias)
+        self.output = Linear(inside, width, bias=bias)
 
     def forward(self, hidden: Tensor, packing: Packing | LayerCache, needed: NeededTokens | None = None) -> Tensor:
         if needed is None:
             return self.output(self.read(self.query_key_value(hidden), packing))
-        width, bias = hidden.shape[-1], self.query_key_value.bias
-        ask, answer = self.query_key_value.weight.tensor_split([width])
-        ask_bias, answer_bias = (None, None) if bias is None else bias.tensor_split([width])
+        inside, bias = self.output.in_features, self.query_key_value.bias
+        ask, answer = self.query_key_value.weight.tensor_split([inside])
+        ask_bias, answer_bias = (None, None) if bias is None else bias.tensor_split([inside])
         (query,) = self.split_heads(needed.unpack(linear(needed.choose(hidden), ask, ask_bias)), 1)
         key, value = self.split_heads(packing.unpack(linear(hidden, answer, answer_bias)), 2)
         record(lambda: softmax_weights(query, key, packing.visible))
@@ -42,6 +45,7 @@ class SelfAttention(nn.Module):
         """(T, 3 * width) queries, keys and values → (T, width) attention output within each row."""
         if isinstance(packing, Packing):
             record(lambda: self.weights(joint, packing))
+            project(lambda: self.projections(joint, packing))
         if isinstance(packing, Packing) and self.by_products(joint, packing):
             if is_short(joint, packing, self.heads):
                 return attend_short_rows(joint, packing, self.heads, self.attention_mask(packing), self.share)
@@ -53,6 +57,10 @@ class SelfAttention(nn.Module):
         """(B, heads, L, L) attention weights without dropout, which no kernel returns."""
         query, key, _ = self.split_heads(packing.unpack(joint), 3)
         return softmax_weights(query, key, self.attention_mask(packing))
+
+    def projections(self, joint: Tensor, packing: Packing) -> HeadStates:
+        query, key, value = self.split_heads(packing.unpack(joint), 3)
+        return HeadStates(query=query, key=key, value=value, visible=self.attention_mask(packing))
 
     def by_products(self, joint: Tensor, packing: Packing) -> bool:
         """Whether our kernel is faster than torch's fused one: for short rows, with dropout, and in bfloat16."""
@@ -68,8 +76,7 @@ class SelfAttention(nn.Module):
 
     def split_heads(self, joint: Tensor, parts: int) -> list[Tensor]:
         """(B, L, parts * width) → parts of (B, heads, L, width / heads)."""
-        split = joint.unflatten(-1, (parts, self.heads, -1)).unbind(2)
-        return [part.transpose(1, 2) for part in split]
+        return [part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in joint.chunk(parts, dim=-1)]
 
     def joined(self, mixed: Tensor, packing: Packing | LayerCache) -> Tensor:
         """(B, heads, L, width / heads) → (T, width)."""
@@ -150,7 +157,8 @@ class CausalAttention(SelfAttention):
     def mix(self, query: Tensor, key: Tensor, value: Tensor, packing: Packing | LayerCache) -> Tensor:
         if isinstance(packing, LayerCache):
             return attend_with_cache(query, key, value, packing, packing.length)
-        if self.share == 0 or query.device.type != "cpu":
+        slow = self.share > 0 or torch.compiler.is_exporting()
+        if not slow or query.device.type != "cpu":
             return F.scaled_dot_product_attention(query, key, value, dropout_p=self.share, is_causal=True)
         return attend(query, key, value, self.attention_mask(packing), self.share)
 
@@ -192,13 +200,18 @@ class SourceKeys:
 class CrossAttention(nn.Module):
     """Every position of a target attends to all visible ones of its source (Vaswani et al., 2017, 3.2.3)."""
 
-    def __init__(self, width: int, heads: int, dropout: float, bias: bool = True) -> None:
+    def __init__(
+        self, width: int, heads: int, dropout: float, bias: bool = True, *, source_width: int | None = None,
+        inside: int | None = None,
+    ) -> None:  # fmt: skip
+        """By default the states of the source, and queries, keys and values, are as wide as those of the target."""
         super().__init__()
+        inside = inside or width
         self.heads = heads
         self.dropout = dropout
-        self.query = Linear(width, width, bias=bias)
-        self.key_value = Linear(width, 2 * width, bias=bias)
-        self.output = Linear(width, width, bias=bias)
+        self.query = Linear(width, inside, bias=bias)
+        self.key_value = Linear(source_width or width, 2 * inside, bias=bias)
+        self.output = Linear(inside, width, bias=bias)
 
     def read(self, source: Tensor, packing: Packing) -> SourceKeys:
         """Keys and values of (T, width) packed states of sources, computed once however many targets there are."""
@@ -261,9 +274,10 @@ def attend_with_cache(query: Tensor, key: Tensor, value: Tensor, kept: LayerCach
 def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float) -> Tensor:
     """softmax(query key / sqrt(width)) value, by torch's fused kernel where it has a fast one.
 
-    On a CPU it has none for dropout, and in bfloat16 the backward pass of the fused one takes five times as long.
+    On a CPU it has none for dropout, and in bfloat16 the backward pass of the fused one takes five times as long. In
+    an exported graph it becomes twice as many operations as the formula has.
     """
-    slow = dropout > 0 or (query.dtype == torch.bfloat16 and query.requires_grad)
+    slow = dropout > 0 or (query.dtype == torch.bfloat16 and query.requires_grad) or torch.compiler.is_exporting()
     if query.device.type != "cpu" or not slow:
         return F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
     scores = query / math.sqrt(query.shape[-1]) @ key.transpose(-1, -2)  # (B, heads, queries, L)

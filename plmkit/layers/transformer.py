@@ -55,11 +55,13 @@ class InputEmbedding(nn.Module):
         self.width = width
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(max_length, width)
-        self.segments = nn.Embedding(segments, width)
+        self.segments = nn.Embedding(segments, width) if segments else None
         self.norm = nn.LayerNorm(width, eps=epsilon)
         self.dropout = Dropout(dropout)
 
     def total(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
+        if self.segments is None:  # DistilBERT
+            return self.tokens(tokens) + self.positions(positions)
         if self.segments.num_embeddings == 1:  # RoBERTa: both texts of a pair are in the only segment
             segments = torch.zeros_like(segments)
         # in the order of transformers and google-research/bert: any other changes the last bits

@@ -33,6 +33,15 @@ class TiedHead(nn.Module):
         """(vocabulary, width) token embeddings; their product with a state is the logits."""
         return self._table[0].weight
 
+    def softmax_weights(self) -> tuple[Tensor, None]:
+        return self.table, None
+
+    def softmax_index(self, tokens: Tensor) -> Tensor:
+        return tokens
+
+    def transformed(self, hidden: Tensor) -> Tensor:
+        return hidden
+
     def in_bfloat16(self) -> "TiedHead":
         """The same for inference, with a copy of the embeddings in bfloat16."""
         return TiedHead(nn.Embedding.from_pretrained(self.table.detach().bfloat16()))

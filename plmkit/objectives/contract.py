@@ -1,10 +1,11 @@
 """The contracts of objectives and of the heads they build."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plmkit.data.batch import Batch, States
@@ -52,6 +53,7 @@ class Objective(ABC):
     sentence_task: ClassVar[str | None] = None  # the name of the task, if it classifies the texts of a row together
     left_to_right: ClassVar[bool] = False  # it predicts each token from those before it
     needs_objectives: ClassVar[tuple[str, ...]] = ()  # names of objectives whose heads its head uses
+    needs_teacher: ClassVar[bool] = False  # it compares the network with a teacher, which `plm distill` gives it
 
     def __init_subclass__(cls) -> None:
         if unknown := cls.reads - FIELDS:
@@ -68,9 +70,23 @@ class Objective(ABC):
                 )
             )
 
+    @property
+    def region_classes(self) -> int | None:
+        """Classes of image regions whose distributions it predicts, if it does."""
+        return None
+
+    @property
+    def classes(self) -> Mapping[str, int]:
+        """How many classes of labels its head tells apart, by field; they must be those of the rows."""
+        return {}
+
     @abstractmethod
     def build(self, model: BuiltModel) -> "Head":
         """The head, with initial weights, on a model that an architecture built."""
+
+    def for_graph(self, entities: int, relations: int) -> Self:
+        """The objective for a knowledge graph with these numbers of entities and relations."""
+        return self
 
 
 class Head(nn.Module, ABC):
@@ -79,7 +95,10 @@ class Head(nn.Module, ABC):
     fills: ClassVar[bool] = False  # `output` predicts masked tokens from both sides
     generates: ClassVar[bool] = False  # `output` predicts each token from those before it
     translates: ClassVar[bool] = False  # `output` predicts each token of a target from its source and those before it
+    predicts_entities: ClassVar[bool] = False  # of a knowledge graph, and starts from their names
     uses_layers: ClassVar[bool] = False  # in training it uses the states of all layers
+    uses_attention: ClassVar[bool] = False  # it uses queries, keys and values of all layers
+    reads_teacher: frozenset[str] = frozenset()  # parts of a teacher that it compares with; those of Teacher.observe
     auxiliary: str | None = None  # name of a second loss, used in training only
     corpus_vocabulary: bool = False  # in training, `output` scores only tokens that occur in the corpus
 
@@ -106,6 +125,13 @@ class Head(nn.Module, ABC):
     def advance(self, progress: float) -> None:
         """Called before each step with the share of the run that is done."""
 
+    def shared(self, states: States, batch: Batch) -> States:
+        """The states, with what this head computes once for itself and another one."""
+        return states
+
+    def begin_from_names(self, names: Sequence[Sequence[int]], frequencies: Sequence[int]) -> None:
+        """Initial weights from the tokens of the names of a graph's entities, and how often each is an answer."""
+
     def connect(self, heads: Mapping[str, "Head"]) -> None:
         """Called once all heads are built, to find those of `needs_objectives`."""
 
@@ -127,6 +153,8 @@ class TokenHead(Head):
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.targets is not None
         predicted = batch.predicted
+        if states.logits is not None:
+            return F.cross_entropy(states.logits.float(), self.vocabulary.softmax_index(batch.targets[predicted]))
         if bool(predicted.all()):  # as in all rows of a stream but the last
             return self.vocabulary.loss(states.hidden.flatten(0, 1), batch.targets.flatten())
         # for masked text, projecting only these saves 85% of the largest product

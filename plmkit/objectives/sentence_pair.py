@@ -50,17 +50,17 @@ class RealDialogue(Objective):
 
 
 class SentencePairHead(Head):
-    def __init__(self, width: int, label: str) -> None:
+    def __init__(self, width: int, label: str, classes: int = 2) -> None:
         super().__init__()
         self.label = label  # name of the batch field with the labels
-        self.classify = nn.Linear(width, 2)
+        self.classify = nn.Linear(width, classes)
         init_truncated_normal(self)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         return F.cross_entropy(self.answers(states, batch), self.labels(batch), ignore_index=IGNORE)
 
     def labels(self, batch: Batch) -> Tensor:
-        """(B,) 0, 1, or IGNORE."""
+        """(B,) classes from 0 on, or IGNORE."""
         labels: Tensor | None = getattr(batch, self.label)
         assert labels is not None, f"{self.label} is missing"
         return labels
@@ -69,7 +69,7 @@ class SentencePairHead(Head):
         return torch.zeros_like(batch.source.visible)
 
     def answers(self, states: States, batch: Batch) -> Tensor:
-        """(B, 2)."""
+        """(B, classes)."""
         assert states.pooled is not None
         return self.classify(states.pooled)
 

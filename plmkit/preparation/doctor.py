@@ -16,8 +16,10 @@ from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable
 from plmkit.language import several, tr
 from plmkit.preparation.coverage import Coverage, coverage
-from plmkit.preparation.prepare import Material, prepare, reads_pairs
+from plmkit.preparation.opening import reads_pairs, reads_queries
+from plmkit.preparation.prepare import Material, prepare
 from plmkit.preparation.preview import preview
+from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device
@@ -69,6 +71,8 @@ class Diagnosis:
     preview: tuple[tuple[str, str], ...]  # input of the model, original text
     hidden: tuple[tuple[tuple[int, int], ...], ...]  # for each example: the characters of each masked unit
     stages: tuple[int, ...]  # for each example: the stage of the run, from 0
+    streams: tuple[str, ...]  # for each example: the stream of the recipe
+    labels: tuple[str, ...]  # for each example: what is predicted of it besides tokens, in words
     bad_files: dict[str, str]  # why each unreadable file was left out
 
     def as_json(self) -> dict[str, Any]:
@@ -83,7 +87,8 @@ def examine(
     try:
         material = prepare(settings, paths, None, seed, screen, tokenizer=tokenizer)
     except InputError:
-        if not is_text(settings.recipe):  # its files are read together
+        whole = reads_pairs(settings.recipe) or reads_triples(settings.recipe)
+        if whole or settings.recipe.architecture.reads_images:  # its files are read together
             raise
         machine = settings.run
         read = {
@@ -104,7 +109,9 @@ def examine(
 
 
 def is_text(recipe: Recipe) -> bool:
-    return not reads_pairs(recipe) and recipe.architecture.image_pixels is None
+    """Whether it reads text alone."""
+    others = reads_pairs(recipe) or reads_queries(recipe) or reads_triples(recipe)
+    return not others and not recipe.architecture.reads_images
 
 
 def mixture(material: Material, plan: Plan) -> dict[str, float]:
@@ -134,12 +141,16 @@ def diagnose(
     survey = material.store.survey
     plan, _ = material.samples.plan(0, recipe.stages[0].length)
     sizes = material.store.document_tokens()
-    shares = np.bincount(material.store.sources, weights=sizes, minlength=len(material.names)) / sizes.sum()
+    own = material.store.sources < len(material.names)  # held-out triples are in the same store, after all others
+    shares = np.bincount(material.store.sources[own], weights=sizes[own], minlength=len(material.names))
     found: dict[str, Any] = dict(
         vocabulary=len(material.tokenizer.vocabulary),
         languages={name: round(share, 4) for name, share in survey.languages().items()},
-        sources={printable(name): round(float(share), 4) for name, share in zip(material.names, shares, strict=True)},
-        mixture=mixture(material, plan),
+        sources={
+            printable(name): round(share, 4)
+            for name, share in zip(material.names, (shares / shares.sum()).tolist(), strict=True)
+        },
+        mixture=mixture(material, plan) if is_text(recipe) else {},
         units=coverage(material.corpora, recipe.tokenizer.size) if shown and is_text(recipe) else {},
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
@@ -153,15 +164,28 @@ def diagnose(
     )
     examples = preview(material, recipe, shown) if shown else []
     samples = material.samples
-    notes = samples.arrange.notes(material.store, samples.documents, recipe.max_length)
     return Diagnosis(
-        warnings=(*warnings(found, recipe.schedule.batch, samples.continues), *notes),
+        # of triples, what is said of running text is no matter
+        warnings=(
+            *([] if reads_triples(recipe) else warnings(found, recipe.schedule.batch, samples.continues)),
+            *notes(material, recipe),
+        ),
         preview=tuple((example.seen, example.whole) for example in examples),
         hidden=tuple(example.masked for example in examples),
         stages=tuple(example.stage for example in examples),
+        streams=tuple(example.stream for example in examples),
+        labels=tuple(example.labels for example in examples),
         bad_files=bad_files or {},
         **found,
     )
+
+
+def notes(material: Material, recipe: Recipe) -> list[str]:
+    """What is left out, and what the arrangements of the streams say of this text, each once."""
+    found = list(material.left_out)
+    for samples in material.streams.values():
+        found += samples.arrange.notes(material.store, samples.documents, recipe.max_length)
+    return list(dict.fromkeys(found))
 
 
 def following_pairs(plan: Plan) -> int | None:

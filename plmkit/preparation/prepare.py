@@ -1,8 +1,6 @@
 """Everything a run needs of its text: tokenizer, tokens on disk, samples, held-out batches."""
 
-import hashlib
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,35 +9,32 @@ from typing import Any
 import numpy as np
 
 from plmkit.config.machine import Settings
+from plmkit.config.pretraining_tasks import stages_without
+from plmkit.corruption.arrange.triples import HEAD, TAIL, names_of_terms
 from plmkit.data.batch import Batch
-from plmkit.data.caption_corpus import open_captions
-from plmkit.data.corpus import Corpus, open_corpora, open_corpus
+from plmkit.data.corpus import Corpus
+from plmkit.data.graph import Graph
+from plmkit.data.graph_corpus import GraphCorpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
-from plmkit.data.pair_corpus import open_pairs
-from plmkit.data.reading.cells import where
-from plmkit.data.samples import Samples, split
-from plmkit.data.shards import TokenStore, load_store, open_store, store_folder, store_key
-from plmkit.demo.docstrings import docstring_corpus
-from plmkit.errors import SettingError, printable
+from plmkit.data.samples import Samples
+from plmkit.data.shards import TokenStore, store_key
+from plmkit.errors import InputError, SettingError, printable
 from plmkit.fit import kind_of
 from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
 from plmkit.language import comma, tr
 from plmkit.preparation.counts import frequencies_of, prepared
+from plmkit.preparation.opening import first_place, opened_for
+from plmkit.preparation.tokenizing import Part, Tokenizing, trained_tokenizer
+from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import DataStream, Recipe
-from plmkit.segmentation.choosing import ToolSegmenter, segmenter_of
-from plmkit.storage.files import cache_folder, new_folder
-from plmkit.storage.manifest import is_whole, seal
+from plmkit.segmentation.choosing import segmenter_of
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.tokenizer import Tokenizer, load_tokenizer
-from plmkit.training.device import available_cores
-from plmkit.training.memory import check_vocabulary
 
-FORMAT = 1  # of a cached tokenizer: increase when its files or how they are made change
 VALID_ROWS = 32
 VALID_STREAMS = 4  # few, so that most predicted tokens have a memory
 VALID_TOKENS = 20_000  # of held-out text that are scored, at most
-VOCABULARY_CHARACTERS = 100_000_000  # sampled evenly from the corpus to train a tokenizer on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,31 +42,52 @@ class Material:
     """A corpus, ready to train on."""
 
     tokenizer: Tokenizer
-    store: TokenStore
-    valid_store: TokenStore
-    streams: Mapping[str, Samples]  # of the recipe's streams, by name
-    valid_documents: np.ndarray
+    main: Part  # what the first stream reads: all of it, unless text stands beside triples
+    beside: Part | None = None  # the text beside triples
+    streams: Mapping[str, Samples]  # of the recipe's streams, by name, without those that are left out
+    graph: Graph | None = None  # of triples
     key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
     notes: tuple[str, ...]
+    left_out: tuple[str, ...]  # what is not trained on this text, and why
     corpora: tuple[Corpus, ...]  # in the order of `store.sources`
 
     @property
+    def store(self) -> TokenStore:
+        return self.main.store
+
+    @property
+    def valid_store(self) -> TokenStore:
+        return self.main.held_store
+
+    @property
+    def valid_documents(self) -> np.ndarray:
+        return self.main.held_documents
+
+    @property
     def samples(self) -> Samples:
-        """Of the first stream; all read the same documents."""
+        """Of the first stream; all read the same documents, unless text stands beside triples."""
         return next(iter(self.streams.values()))
 
-    def source(self, recipe: Recipe, seed: int) -> MixtureSource:
-        """The batches of a run."""
+    def part_of(self, stream: DataStream) -> Part:
+        """The documents of a stream."""
+        return self.main if self.beside is None or stream.arrangement.triples else self.beside
+
+    def source(self, recipe: Recipe, seed: int, steps: int | None = None) -> MixtureSource:
+        """The batches of a run, whose number of steps may be known."""
         fed = {
             stream.name: FedStream(
                 feed=self.streams[stream.name],
                 place=stream.reads_from,
                 heads=None if stream.heads is None else frozenset(stream.heads),
                 weight=stream.weight,
+                task=stream.task,
             )
             for stream in recipe.streams
+            if stream.name in self.streams
         }
-        return MixtureSource(fed, recipe.stages, seed=seed)
+        left_out = [stream.name for stream in recipe.streams if stream.name not in self.streams]
+        stages = stages_without(recipe, left_out) if left_out else recipe.stages
+        return MixtureSource(fed, stages, seed=seed, steps=steps)
 
     @cached_property
     def frequencies(self) -> np.ndarray:
@@ -85,23 +101,27 @@ class Material:
         """(vocabulary, width) token embeddings from co-occurrence counts of the training text."""
         return token_vectors(self.store, self.samples.documents, len(self.tokenizer.vocabulary), width, seed)
 
+    def entity_names(self) -> tuple[list[list[int]], list[int]]:
+        """The tokens of the name of each entity of the graph, and in how many training triples it occurs."""
+        assert self.store.triples is not None
+        triples = np.asarray(self.store.triples[self.main.documents])
+        names, _ = names_of_terms(self.store)
+        counts = np.bincount(triples[:, [HEAD, TAIL]].ravel(), minlength=len(names))
+        return [self.store.tokens[begin:end].tolist() for begin, end in names.tolist()], counts.tolist()
+
     def valid_batches(self, recipe: Recipe, seed: int) -> dict[str, list[Batch]]:
         """Held-out batches by stream, always with the same masks at the paper's rate, so that losses are comparable.
 
         Rows have the length of the stream's first stage to the end of the run: one curve, whatever the stages.
         Streams that differ in training only, such as those of ERNIE's stages, share one set.
         """
-        return self.batches_of(self.valid_documents, recipe, seed)
+        return self.batches_of(recipe, seed)
 
     def corpus_batches(self, recipe: Recipe, seed: int) -> dict[str, dict[str, list[Batch]]]:
         """The same of each corpus on its own, by its name; none with one corpus, or with text held out by --valid."""
-        if len(self.names) < 2 or self.valid_store is not self.store:
+        if len(self.names) < 2 or self.valid_store is not self.store or self.graph is not None:
             return {}
-        sources = self.store.sources[self.valid_documents]
-        found = {
-            name: self.batches_of(self.valid_documents[sources == source], recipe, seed, len(self.names))
-            for source, name in enumerate(self.short_names)
-        }
+        found = {name: self.batches_of(recipe, seed, number) for number, name in enumerate(self.short_names)}
         return {name: batches for name, batches in found.items() if batches}
 
     @property
@@ -115,33 +135,40 @@ class Material:
         short = tuple(Path(name).name for name in self.names)
         return tuple(map(printable, short if len(set(short)) == len(short) else self.names))
 
-    def batches_of(self, documents: np.ndarray, recipe: Recipe, seed: int, parts: int = 1) -> dict[str, list[Batch]]:
-        if not len(documents):
-            return {}
+    def held_of(self, stream: DataStream, corpus: int | None) -> np.ndarray:
+        """The held-out documents of a stream: all, or those of one corpus."""
+        part = self.part_of(stream)
+        documents = part.held_for(stream.arrangement)
+        return documents if corpus is None else documents[part.held_store.sources[documents] == corpus]
+
+    def batches_of(self, recipe: Recipe, seed: int, corpus: int | None = None) -> dict[str, list[Batch]]:
         sets: dict[tuple[Any, ...], DataStream] = {}
         for stream in recipe.streams:
+            if stream.name not in self.streams or not len(self.held_of(stream, corpus)):
+                continue
             steps = tuple(step.for_validation() for step in stream.steps)
-            sets.setdefault((steps, stream.heads, recipe.first_stage(stream).length), stream.with_steps(steps))
-        return {
-            stream.name: self.held_out(documents, stream, length, seed, parts)
-            for (_, _, length), stream in sets.items()
-        }
+            key = steps, stream.heads, stream.task, recipe.first_stage(stream).length
+            sets.setdefault(key, stream.with_steps(steps))
+        return {stream.name: self.held_out(stream, length, seed, corpus) for (*_, length), stream in sets.items()}
 
-    def held_out(self, documents: np.ndarray, stream: DataStream, length: int, seed: int, parts: int) -> list[Batch]:
+    def held_out(self, stream: DataStream, length: int, seed: int, corpus: int | None) -> list[Batch]:
         """Batches of held-out rows of a stream."""
         vocabulary = self.tokenizer.vocabulary
-        corruption = prepared(stream.steps, self.store, self.samples.documents, len(vocabulary), seed)
-        samples = Samples(self.valid_store, documents, corruption, vocabulary, seed=seed)
+        part = self.part_of(stream)
+        corruption = prepared(stream.steps, part.store, part.documents, len(vocabulary), seed)
+        samples = Samples(part.held_store, self.held_of(stream, corpus), corruption, vocabulary, seed=seed)
         at_once = VALID_STREAMS if samples.continues else VALID_ROWS
         plan, order = samples.plan(0, length, at_once)
         each = length if plan.lengths is None else max(1, plan.tokens() // len(plan))
+        parts = 1 if corpus is None else len(self.corpora)
         rows = min(len(order), max(VALID_ROWS // parts, VALID_STREAMS, VALID_TOKENS // parts // each))
         if samples.continues:
             at_once = min(at_once, len(order))
             rows -= rows % at_once  # a memory has a fixed number of streams
         heads = None if stream.heads is None else frozenset(stream.heads)
         starts = range(0, rows, at_once)
-        return [replace(samples.batch(0, at, min(at_once, rows - at), length), heads=heads) for at in starts]
+        batches = (samples.batch(0, at, min(at_once, rows - at), length) for at in starts)
+        return [batch.of_stream(heads, stream.task) for batch in batches]
 
 
 def prepare(
@@ -159,21 +186,9 @@ def prepare(
     segmenter = segmenter_of(recipe.corruption)
     if segmenter is not None:
         segmenter.check()
-    reading: dict[str, Any] = {"layout": machine.layout, "column": machine.column, "header": machine.header}
-    if recipe.architecture.image_pixels is None and (machine.image_column or machine.image_folder):
-        raise SettingError(
-            tr("--image and --images are for captions; {recipe} reads text. Leave them out.", recipe=recipe.name)
-        )
-    if recipe.architecture.image_pixels is not None:
-        opened = open_captions(
-            paths, recipe.architecture.image_pixels, valid=valid, image_column=machine.image_column,
-            images=machine.image_folder, **reading,
-        )  # fmt: skip
-    elif reads_pairs(recipe):
-        opened = open_pairs(paths, valid=valid, **reading)
-    else:
-        opened = open_corpora(paths, valid=valid, without=without, **reading)
-    corpora = opened[: len(opened) - bool(valid)] or [embedded(screen)]
+    details = frozenset().union(*(step.needs_details for step in recipe.corruption))
+    opened = opened_for(recipe, machine, paths, valid, without, screen)
+    corpora = opened.corpora
     if machine.weights and len(machine.weights) != len(corpora):
         raise SettingError(
             tr(
@@ -184,14 +199,14 @@ def prepare(
                 names=comma().join(corpus.name for corpus in corpora),
             )
         )
-    held_out = opened[-1:] if valid else []
-    notes = tuple(note for corpus in [*corpora, *held_out] for note in corpus.notes)
-    for note in notes:
+    for note in opened.notes:
         screen.say(note)
     arrangements = [stream.arrangement for stream in recipe.streams]
     needed = tuple(dict.fromkeys(role for one in arrangements for role in one.needs))
     ready = (
-        load_tokenizer(find_tokenizer(tokenizer), needed) if tokenizer else trained_tokenizer(recipe, corpora, screen)
+        load_tokenizer(find_tokenizer(tokenizer), needed)
+        if tokenizer
+        else trained_tokenizer(recipe, opened.trained, screen)
     )
     if lacking := ready.vocabulary.lacks(needed):
         raise SettingError(
@@ -204,107 +219,86 @@ def prepare(
                 missing=comma().join(lacking),
             )
         )
-    store = tokens_of(corpora, ready, segmenter, settings, screen)
-    if valid:
-        held = tokens_of(held_out, ready, segmenter, settings, screen)
-        train_documents, valid_documents = (
-            np.arange(len(store.documents) - 1),
-            np.arange(len(held.documents) - 1),
-        )
-    else:
-        held, parts = store, split(store, seed=seed, share=machine.valid_share)
-        train_documents, valid_documents = parts.train, parts.valid
-    for arrangement in arrangements:
-        arrangement.check(store, train_documents, first_place(corpora[0]))
+    making = Tokenizing(
+        tokenizer=ready, segmenter=segmenter, details=details, settings=settings, seed=seed, screen=screen
+    )
+    main = (making.triples if reads_triples(recipe) else making.part)(corpora, opened.held_out)
+    beside = making.part(opened.beside, []) if opened.beside else None
+    parts = {one.name: main if beside is None or one.arrangement.triples else beside for one in recipe.streams}
+    absent, remarks = left_out(recipe, parts)
+    remarks += case_is_read(details, ready)
+    kept = [stream for stream in recipe.streams if stream.name not in absent]
+    for stream in kept or recipe.streams:
+        part = parts[stream.name]
+        place = first_place((corpora if part is main else opened.beside)[0])
+        stream.arrangement.check(part.store, part.read_by(stream.arrangement), place)
+    if not kept:
+        raise InputError("\n".join([*remarks, tr("{name} has nothing to train. Give other text.", name=recipe.name)]))
     places = list(dict.fromkeys(stream.reads_from for stream in recipe.streams))
     streams = {
         stream.name: Samples(
-            store, train_documents, prepared(stream.steps, store, train_documents, len(ready.vocabulary), seed),
-            ready.vocabulary, seed=seed_of(seed, places.index(stream.reads_from)), weights=machine.weights,
+            part.store, part.read_by(stream.arrangement),
+            prepared(stream.steps, part.store, part.documents, len(ready.vocabulary), seed),
+            ready.vocabulary, seed=seed_of(seed, places.index(stream.reads_from)),
+            weights=machine.weights if part is main else (),
         )
-        for stream in recipe.streams
+        for stream in kept for part in [parts[stream.name]]
     }  # fmt: skip
     for samples in streams.values():
         samples.check(recipe.max_length)
     return Material(
         tokenizer=ready,
-        store=store,
-        valid_store=held,
+        main=main,
+        beside=beside,
         streams=streams,
-        valid_documents=valid_documents,
-        key=store_key(corpora, ready, segmenter),
-        notes=notes,
+        graph=graph_of(corpora, recipe),
+        key=store_key(opened.trained, ready, segmenter, details),
+        notes=opened.notes,
+        left_out=tuple(remarks),
         corpora=tuple(corpora),
     )
 
 
-def reads_pairs(recipe: Recipe) -> bool:
-    return any(stream.arrangement.pairs for stream in recipe.streams)
+def graph_of(corpora: Sequence[Corpus], recipe: Recipe) -> Graph | None:
+    """The graph of triples, and whether the recipe predicts their heads."""
+    found = next((corpus.graph for corpus in corpora if isinstance(corpus, GraphCorpus)), None)
+    asks_heads = any(stream.arrangement.asks_heads for stream in recipe.streams)
+    return found and replace(found, asks_heads=asks_heads)
 
 
-def first_place(corpus: Corpus) -> str:
-    """File and line of the first document, as errors show it."""
-    document = next(corpus.documents())
-    return where(document.source, document.line)
+def left_out(recipe: Recipe, parts: Mapping[str, Part]) -> tuple[frozenset[str], list[str]]:
+    """The streams that find nothing in this text, and remarks on what is left out."""
+    absent, remarks = set(), []
+    for stream in recipe.streams:
+        part = parts[stream.name]
+        own = part.read_by(stream.arrangement)
+        length = recipe.first_stage(stream).length
+        found = {step: step.lacks(part.store, own, length) for step in stream.steps}
+        lacking = {step: reason for step, reason in found.items() if reason is not None}
+        lost = frozenset().union(*(step.writes for step in lacking))
+        heads = [one for one in recipe.objectives if stream.heads is None or one.name in stream.heads]
+        idle = [one.name for one in heads if one.reads & lost]
+        if stream.arrangement in lacking or len(idle) == len(heads):
+            absent.add(stream.name)
+            remarks += [
+                tr("The stream '{stream}' is left out: {reason}.", stream=stream.name, reason=reason)
+                for reason in lacking.values()
+            ]
+        elif idle:
+            remarks += [
+                tr("{objective} is left out: {reason}.", objective=comma().join(idle), reason=reason)
+                for reason in lacking.values()
+            ]
+    return frozenset(absent), remarks
 
 
-def embedded(screen: Screen) -> Corpus:
-    """Text that every machine has: documentation."""
-    screen.say(tr("No corpus given: using the documentation of Python, torch and numpy on this machine."))
-    found = open_corpus([docstring_corpus(cache_folder())], layout="blank-lines")
-    return replace(found, name=tr("documentation on this machine"))
-
-
-def tokens_of(
-    corpora: Sequence[Corpus],
-    tokenizer: Tokenizer,
-    segmenter: ToolSegmenter | None,
-    settings: Settings,
-    screen: Screen,
-) -> TokenStore:
-    processes = settings.run.reader_workers or available_cores()
-    folder = store_folder(corpora, tokenizer, cache_folder(), segmenter)
-    if is_usable(folder, tr("tokenized text"), screen):
-        return load_store(folder)
-    doing = (
-        tr("reading text")
-        if segmenter is None
-        else tr("reading text, finding {level} boundaries", level=segmenter.finds[-1])
-    )
-    with screen.reading(doing, sum(corpus.size for corpus in corpora)) as advance:
-        return open_store(
-            corpora, tokenizer, cache_folder(), segmenter=segmenter, processes=processes, on_progress=advance
+def case_is_read(details: Collection[str], tokenizer: Tokenizer) -> list[str]:
+    """A remark if the tokens show which letters are capital."""
+    if "capitals" not in details or tokenizer.lowercase:
+        return []
+    return [
+        tr(
+            "The tokenizer keeps capital letters, so that they are read rather than predicted. One that lower-cases: "
+            "--set tokenizer.lowercase=true."
         )
-
-
-def is_usable(folder: Path, what: str, screen: Screen) -> bool:
-    """Is it in the cache, undamaged? Damage is reported."""
-    whole = is_whole(folder)
-    if folder.exists() and not whole:
-        screen.say(tr("! {folder} is damaged: the cached {what} is made again.", folder=folder, what=what))
-    return whole
-
-
-def trained_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen) -> Tokenizer:
-    """A tokenizer for this text, from the cache if it was trained on this text with these settings before."""
-    parts = [f"tokenizer {FORMAT}", str(recipe.tokenizer), *(corpus.fingerprint() for corpus in corpora)]
-    key = hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
-    folder = cache_folder() / "tokenizers" / key
-    if not is_usable(folder, tr("vocabulary"), screen):
-        check_vocabulary(recipe.tokenizer.size)
-        total = sum(corpus.size for corpus in corpora)
-        with screen.reading(tr("training the tokenizer"), total) as advance:
-            made = recipe.tokenizer.train(sample_text(corpora, total, advance))
-        with new_folder(folder) as partial:
-            made.save(partial)
-            seal(partial)
-    return load_tokenizer(folder)
-
-
-def sample_text(corpora: Sequence[Corpus], total: int, advance: Callable[[int], None]) -> Iterator[str]:
-    """Every n-th document, such that a large corpus gives about a hundred million characters."""
-    every = max(1, total // (2 * VOCABULARY_CHARACTERS))
-    for corpus in corpora:
-        for number, document in enumerate(corpus.documents(advance)):
-            if number % every == 0:
-                yield from document.paragraphs
+    ]

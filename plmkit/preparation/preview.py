@@ -1,15 +1,18 @@
 """Rows as the model sees them, decoded: what `plm doctor` shows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from plmkit.data.batch import IGNORE
+from plmkit.data.rows import Rows
+from plmkit.preparation.label_words import labels_of
 from plmkit.preparation.prepare import Material
 from plmkit.recipe import DataStream, Recipe
 from plmkit.segmentation.starts import word_starts
 
+LOOKED = 64  # rows of a task, of which those that show most of it are shown
 BROKEN = "\ufffd"  # a character of which a prefix has not all bytes
 
 
@@ -21,6 +24,8 @@ class Example:
     seen: str
     whole: str  # of a causal model, the targets: the row, shifted by one token
     masked: tuple[tuple[int, int], ...]  # characters of `whole`, from and to, one pair for each masked unit
+    stream: str = ""  # of the recipe
+    labels: str = ""  # what is predicted of the row besides tokens, in words
 
 
 def predicts_next(recipe: Recipe) -> bool:
@@ -29,19 +34,44 @@ def predicts_next(recipe: Recipe) -> bool:
 
 
 def predicts_next_in(stream: DataStream) -> bool:
-    return "targets" in stream.arrangement.writes and not stream.maskings
+    return "targets" in stream.arrangement.writes and not (stream.maskings or stream.arrangement.triples)
 
 
 def preview(material: Material, recipe: Recipe, count: int = 3) -> list[Example]:
     """The first rows of training, of every stream."""
-    each = max(1, count // len(recipe.streams))
-    return [example for stream in recipe.streams for example in previewed(material, recipe, stream, each)]
+    streams = [stream for stream in recipe.streams if stream.name in material.streams]
+    each = max(1, count // len(streams))
+    return [example for stream in streams for example in labelled(material, recipe, stream, each)]
 
 
-def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int) -> list[Example]:
+def labelled(material: Material, recipe: Recipe, stream: DataStream, count: int) -> list[Example]:
+    """The first rows of a stream with their labels; of those without tasks of this kind, the very first."""
+    samples, length = material.streams[stream.name], recipe.first_stage(stream).length
+    looked = samples.rows(0, 0, LOOKED if stream.task is not None else count, length)
+    shown = np.argsort(~is_telling(looked), kind="stable")[:count]
+    rows, chosen = picked(looked, shown), samples.plan(0, length)[1][shown]
+    words = labels_of(samples, rows, chosen, length, material.tokenizer.readable)
+    examples = previewed(material, recipe, stream, rows)
+    return [replace(one, stream=stream.name, labels=text) for one, text in zip(examples, words, strict=True)]
+
+
+def is_telling(rows: Rows) -> np.ndarray:
+    """(B,) False where the labels show little of the task: no token has one, or a paragraph has a single part."""
+    telling = np.ones(len(rows.tokens), dtype=bool)
+    for field in (rows.capitals, rows.elsewhere):
+        telling &= True if field is None else (field != IGNORE).any(axis=1)
+    return telling & (True if rows.order is None else rows.order > 0)
+
+
+def picked(rows: Rows, chosen: np.ndarray) -> Rows:
+    """Some of the rows."""
+    arrays = {field.name: value for field in fields(Rows) if (value := getattr(rows, field.name)) is not None}
+    return replace(rows, **{name: value[chosen] for name, value in arrays.items() if isinstance(value, np.ndarray)})
+
+
+def previewed(material: Material, recipe: Recipe, stream: DataStream, rows: Rows) -> list[Example]:
     first = recipe.first_stage(stream)
     stage = recipe.stages.index(first)
-    rows = material.streams[stream.name].rows(0, 0, count, first.length)
     decode = material.tokenizer.decode
     if rows.targets is None:  # no token is predicted: input and original are the same
         texts = [decode(tokens[shown].tolist()) for tokens, shown in zip(rows.tokens, rows.visible, strict=True)]
@@ -60,7 +90,8 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, count: int
         ]
     masked = rows.targets != IGNORE
     whole = np.where(masked, rows.targets, rows.tokens)
-    level = stream.maskings[0].levels_used[-1]
+    choosing = [step for step in stream.maskings if "targets" in step.writes]
+    level = choosing[0].levels_used[-1] if choosing else "character"
     if level == "character":
         starts = np.ones_like(masked)
     else:

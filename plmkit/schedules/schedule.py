@@ -145,8 +145,17 @@ class Stage:
     until: float = 1.0  # share of the run at which it ends
     length: int  # tokens per row
     streams: tuple[str, ...] = ()  # names of the active streams; (): all
+    shares: tuple[float, ...] = ()  # of its steps, one for each of `streams`, met exactly; (): random, by their weights
 
     def __post_init__(self) -> None:
+        if self.shares and (len(self.shares) != len(self.streams) or min(self.shares) <= 0):
+            raise SettingError(
+                tr(
+                    "A stage needs one share above 0 for each of its streams; found {shares} for {streams}.",
+                    shares=list(self.shares),
+                    streams=comma().join(self.streams) or tr("all streams"),
+                )
+            )
         if self.length < SHORTEST:
             raise SettingError(
                 tr(
@@ -155,6 +164,12 @@ class Stage:
                     length=self.length,
                 )
             )
+
+
+def shares_of(stage: Stage) -> dict[str, float]:
+    """The share of the steps of a stage that each of its streams has; {} if its streams are drawn at random."""
+    total = sum(stage.shares)
+    return {name: share / total for name, share in zip(stage.streams, stage.shares, strict=False)}
 
 
 def check_stages(stages: Sequence[Stage]) -> None:

@@ -43,8 +43,8 @@ class ClassTask(WeighedTask, ChoiceTask):
     def target(self, row: Row) -> int:
         return self.classes.index(str(row.label))
 
-    def stratum(self, row: Row) -> str:
-        return str(row.label)
+    def strata(self, rows: Sequence[Row]) -> list[str]:
+        return [str(row.label) for row in rows]
 
     def head(self, architecture: Architecture, dropout: float = 0.1) -> RowHead:
         return ClassHead(outputs=len(self.classes), **self.class_settings(architecture, dropout))

@@ -88,7 +88,8 @@ class LabelledExamples:
         batch = batch_of_examples(chosen, self.vocabulary, self.task.fixed_length)
         labels = self.task.labels(chosen, self.vocabulary, batch.source.tokens.shape[1])
         after = replace(place, index=place.index + len(chosen))
-        return replace(batch, labels=labels, targets=next_tokens(batch), heads=self.heads), after
+        soft = soft_of(chosen, batch.most_alternatives)
+        return replace(batch, labels=labels, soft=soft, targets=next_tokens(batch), heads=self.heads), after
 
     def batches(self, rows: int) -> int:
         """The batches of an epoch."""
@@ -108,6 +109,15 @@ class LabelledExamples:
             shuffled = rows.reshape(count, batch)[random.permutation(count)]
             self.latest = epoch, examples, np.concatenate([shuffled.ravel(), longest_first(left, padded)])
         return self.latest[1:]
+
+
+def soft_of(examples: Sequence[Example], choices: int) -> Tensor | None:
+    """(examples, ...) the answers of a teacher, if all have them; of choices, as many as the widest example has."""
+    found = [example.soft for example in examples if example.soft is not None]
+    if len(found) < len(examples):
+        return None
+    made = torch.from_numpy(np.stack(found))
+    return made[:, :choices] if choices > 1 else made
 
 
 def longest_first(rows: np.ndarray, padded: np.ndarray) -> np.ndarray:

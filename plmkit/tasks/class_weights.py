@@ -12,11 +12,24 @@ from plmkit.tasks.long_texts import WindowedTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeighedTask(WindowedTask):
+class SmoothedTask(WindowedTask):
+    """A task whose loss is over classes or choices."""
+
+    label_smoothing: float = 0.0  # share of a target that goes to all classes or choices alike
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.label_smoothing < 1:
+            raise SettingError(
+                tr("task.label_smoothing must be at least 0 and below 1; found {found:g}.", found=self.label_smoothing)
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeighedTask(SmoothedTask):
     """A task whose loss is over classes."""
 
     class_weights: tuple[float, ...] | str | None = None  # balanced: rare classes count more; or [1.0, 5.0], in order
-    label_smoothing: float = 0.0  # share of a target that goes to all classes alike
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -27,10 +40,6 @@ class WeighedTask(WindowedTask):
             )
         if isinstance(given, tuple) and not all(weight > 0 for weight in given):
             raise SettingError(tr("task.class_weights must be above 0; found {found}.", found=list(given)))
-        if not 0 <= self.label_smoothing < 1:
-            raise SettingError(
-                tr("task.label_smoothing must be at least 0 and below 1; found {found:g}.", found=self.label_smoothing)
-            )
 
     def check_class_weights(self) -> None:
         """Refuse weights that are not one for each class."""

@@ -69,6 +69,7 @@ class Example:
     windows: int = 1  # into which a text that is too long was split
     versions: int = 1  # inputs per window, where each window is trained on by itself; those of a window are neighbours
     ngrams: Vector | None = None  # of its texts, where the head reads them
+    soft: np.ndarray | None = None  # in distillation, the teacher's answer
 
     def alone(self, number: int) -> Self:
         """The same with one of its windows, for a kind whose windows are trained on one by one."""
@@ -177,7 +178,7 @@ class Task(ABC):
     @classmethod
     def unsupported(cls, architecture: Architecture) -> str | None:
         """Why an architecture cannot be fine-tuned on this kind, in a few words; None: it can."""
-        if architecture.image_pixels is not None:
+        if architecture.describes_images:
             return tr("it describes images and reads no texts")
         if missing := cls.reads - architecture.for_task(0.0).writes:
             return tr("its states lack {missing}", missing=comma().join(sorted(missing)))
@@ -271,9 +272,9 @@ class Task(ABC):
         """The task with what its training rows determine, such as the classes; refuses rows unfit for training."""
         return self
 
-    def stratum(self, row: Row) -> str:
-        """Of rows that are held out as dev, those of each stratum are as many in proportion."""
-        return ""
+    def strata(self, rows: Sequence[Row]) -> list[str]:
+        """Of each row; of those that are held out as dev, the rows of each stratum are as many in proportion."""
+        return [""] * len(rows)
 
     def jointly(self, rows: int, vocabulary: Vocabulary) -> Self:
         """The task as it is trained with others, on this many rows."""

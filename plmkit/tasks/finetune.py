@@ -30,8 +30,8 @@ from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.scores import over_seeds
 from plmkit.tasks.seed_result import SEEDS, SeedResult, load_result, save_result
 from plmkit.tasks.seed_run import Finetuning, SeedRun, build
-from plmkit.tasks.settings import Settled, TaskSettings, for_several
-from plmkit.tasks.taking_up import Taken, TaskFiles, taken_up
+from plmkit.tasks.settings import Settled, TaskSettings, for_several, with_task_embedding
+from plmkit.tasks.taking_up import Taken, TaskFiles, TaskGuide, taken_up
 from plmkit.tasks.task_list import TaskList
 from plmkit.tasks.task_run import TaskData
 from plmkit.tasks.trials import Search, grid
@@ -90,6 +90,7 @@ class FinetuneRequest:
     others: tuple[TaskFiles, ...] = ()  # tasks that are trained with it
     mixing: Mixing = Mixing()  # of the batches of all tasks
     contrast: bool = False  # one task, with the head and optimizer of a joint fine-tuning, to compare with it
+    guide: TaskGuide | None = None  # in distillation
     gaps: bool = False  # score a sample of the training rows too, to compare with dev; several tasks always do
 
     @classmethod
@@ -119,7 +120,10 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     """Train once per seed, keep the model that was best on dev, and score it."""
     started = time.monotonic()
     check_alone("plm finetune")
-    parts = with_task_tokens(without_generator(read_parts(request.model, screen.say)))
+    parts = request.guide.student if request.guide else read_parts(request.model, screen.say)
+    parts = with_task_tokens(without_generator(parts))
+    chosen = with_task_embedding(parts.architecture, request.settings.task_embedding)
+    parts = replace(parts, architecture=chosen)
     for files in request.tasks:
         check_supported(files.task, parts.architecture, request.model)
     pooling = request.task.pooling if not request.others else "first"
@@ -161,6 +165,7 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
     finetuning = Finetuning(
         parts=parts, data=tuple(each.data(parts.tokenizer) for each in taken), settings=settings,
         machine=request.machine, out=request.out, device=device, dtype=dtype, threads=threads, mixing=request.mixing,
+        guide=request.guide,
     )  # fmt: skip
     with folder.lock():
         if finished_run(RunFolder(request.out), record) != earlier:  # now that nobody else can write
@@ -250,7 +255,11 @@ def carry_out(finetuning: Finetuning, folder: RunFolder, record: FinetuneRecord,
     summary = {**best.scores, "seeds": runs, "over_seeds": over_seeds(runs), **baselines(data)}
     if floors := {one.task.name: one.floor.summary(one.scored) for one in data if one.floor}:
         summary["linear"] = floors
-    saved = folder.save_weights(with_used_ngrams(out, data, best))
+    weights = with_used_ngrams(out, data, best)
+    if finetuning.guide:  # what only the teacher needed
+        stems = tuple(f"heads.{task.task.name}." for task in data)
+        weights = {name: own for name, own in weights.items() if name.startswith(("model.", *stems))}
+    saved = folder.save_weights(weights)
     write_json(out / "scores.json", summary)
     seconds = round(preparing + sum(result.seconds for result in results), 1)
     record = replace(record, state=FINISHED, result=summary, checksum=saved, seconds=seconds, learned=best.learned)
@@ -359,4 +368,5 @@ def record_of(request: FinetuneRequest, settings: Settled, parts: Parts, tasks: 
         contents={name: checksum(path) if path else None for name, path in paths.items()},
         seed=request.seed,
         seeds=request.seeds,
+        teacher=request.guide.as_json if request.guide else None,
     )

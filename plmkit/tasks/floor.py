@@ -15,7 +15,10 @@ from plmkit.tasks.contract import Example, Row, Task
 from plmkit.tasks.ngrams import LinearModel, Ngrams, matrix_of
 
 STRENGTHS = (1.0, 4.0, 16.0, 64.0)  # of the linear model; the best on dev is used
-MIDDLE, CERTAINTY = 0.5, 4.0  # mean and precision of the weights in a mix before dev is seen: a few rows change little
+# Mean and precision of the weights in a mix before dev is seen. A few rows of dev say little of a network, which may
+# be sure and wrong, so that the mix is the linear model until they say more.
+CERTAINTY = 4.0
+TOGETHER, NETWORK, LINEAR = (0.0, 0.0, 1.0), (0.5, None, None), (None, None, 1.0)  # None: left out
 WEIGHTS = 2  # that n-grams add to a mix; each must raise the log-likelihood of dev by 1 (Akaike, 1974)
 
 
@@ -103,28 +106,34 @@ class Floor:
         """The mix that explains dev best, the task as it determines it, and its scores.
 
         From the network's answers and its weights of n-grams. The network alone is preferred where n-grams explain no
-        more of dev and give no higher score.
+        more of dev and give no higher score, and where dev shows that it is better than the linear model.
         """
         own = torch.from_numpy(np.asarray(self.of_dev @ weight.numpy())).float()
         parts = torch.stack([answers - own, own, self.linear.answers(self.of_dev)]).double()
-        alone, mix = self.fitted(parts, 1), self.fitted(parts, len(parts))
+        mix = self.fitted(parts, TOGETHER)
         task, scores = self.tuned(mix.of(parts).float())
-        if self.misfit(alone, parts) - self.misfit(mix, parts) <= WEIGHTS:
-            network = Mix(ngrams=0.0)
-            without = self.tuned(network.of(parts).float())
+        network, linear, both = (self.misfit(self.fitted(parts, used), parts) for used in (NETWORK, LINEAR, TOGETHER))
+        if network - both <= WEIGHTS < linear - network:
+            alone = Mix(ngrams=0.0)
+            without = self.tuned(alone.of(parts).float())
             if without[1][self.task.measure] >= scores[self.task.measure]:
-                return network, *without
+                return alone, *without
         return mix, task, scores
 
-    def fitted(self, parts: Tensor, used: int) -> Mix:
-        """The likeliest weights of the first of (3, rows, outputs) answers, none below 0; the others are left out."""
-        left = [0.0] * (len(parts) - used)
+    def fitted(self, parts: Tensor, before: Sequence[float | None]) -> Mix:
+        """The likeliest weights of (3, rows, outputs) answers, none below 0, from their means before dev is seen."""
+        used = [number for number, mean in enumerate(before) if mean is not None]
+        means = np.array([before[number] for number in used], dtype=float)
+
+        def mixed(weights: Sequence[float] | np.ndarray) -> Mix:
+            every = np.zeros(len(before))
+            every[used] = weights
+            return mix_of(every.tolist())
 
         def loss(weights: np.ndarray) -> float:
-            assumed = CERTAINTY / 2 * float(((weights - MIDDLE) ** 2).sum())
-            return self.misfit(mix_of([*weights, *left]), parts) + assumed
+            return self.misfit(mixed(weights), parts) + CERTAINTY / 2 * float(((weights - means) ** 2).sum())
 
-        mix = mix_of([*minimize(loss, np.full(used, MIDDLE), bounds=[(0, None)] * used).x, *left])
+        mix = mixed(minimize(loss, means, bounds=[(0, None)] * len(used)).x)
         return replace(mix, shift=self.task.shift(mix.of(parts), self.labels))
 
     def misfit(self, mix: Mix, parts: Tensor) -> float:

@@ -272,6 +272,16 @@ class ChoiceHead(ClassHead):
         kept = self.dropout(rows.new_ones(batch.examples, rows.shape[1]))  # one mask for all choices of an example
         return side_by_side(self.classify(rows * kept[own]).squeeze(1), own)
 
+    def forward(self, states: States, batch: Batch) -> Tensor:
+        assert batch.labels is not None
+        logits, smoothing = self.logits(states, batch), self.label_smoothing
+        loss = F.cross_entropy(logits, batch.labels)
+        if not smoothing:
+            return loss
+        there = logits != -torch.inf  # an example with fewer choices spreads its share over these
+        logs = logits.log_softmax(1).masked_fill(~there, 0.0)
+        return (1 - smoothing) * loss - smoothing * (logs.sum(1) / there.sum(1)).mean()
+
 
 def side_by_side(scores: Tensor, alternatives: Tensor) -> Tensor:
     """(examples, most choices) from the scores of all choices (B,); minus infinity where an example has fewer."""

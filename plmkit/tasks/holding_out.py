@@ -24,10 +24,11 @@ def split(rows: Sequence[Row], task: Task, share: float) -> tuple[list[Row], lis
     if len(rows) < FEWEST * (1 + TRAINED) or len(groups) < TEXTS:
         return None
     strata: dict[str, list[list[int]]] = {}
+    found = task.strata(rows)
     shuffled = generator(0, HELD_OUT).permutation(len(groups))
     members = list(groups.values())
     for place in shuffled:
-        strata.setdefault(task.stratum(rows[members[place][0]]), []).append(members[place])
+        strata.setdefault(found[members[place][0]], []).append(members[place])
     spare = [group for stratum in sorted(strata) for group in strata[stratum][1:]]  # one of each label is trained on
     wanted = min(max(1, round(max(share, FEWEST / len(rows)) * len(groups))), len(spare))
     chosen = np.floor((np.arange(wanted) + 0.5) * len(spare) / max(1, wanted)).astype(int)
@@ -63,7 +64,7 @@ def hold_out(files: dict[str, Labelled], task: Task, share: float) -> tuple[dict
         path=train.path,
         held=len(dev),
         rows=len(train.rows),
-        evenly=tr(" within each label") if len({task.stratum(row) for row in train.rows}) > 1 else "",
+        evenly=tr(" within each label") if len(set(task.strata(train.rows))) > 1 else "",
         share=share,
     )
     made = {"train": Labelled(path=train.path, rows=kept, columns=train.columns, names=train.names)}

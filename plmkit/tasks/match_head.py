@@ -49,17 +49,14 @@ class MatchHead(TaskHead):
         self.pooling, self.loss, self.scale = pooling, loss, scale
         self.compares = loss in ("cosent", NEGATIVES)
 
-    def vectors(self, states: States, batch: Batch) -> Tensor:
-        """(examples, 2, width), each of length 1."""
-        pooled = pooled_by(self.pooling, states.hidden, batch.source.visible)
-        return F.normalize(pooled.float(), dim=-1).view(-1, 2, pooled.shape[-1])
-
     def answers(self, states: States, batch: Batch) -> Tensor:
-        return self.vectors(states, batch)
+        """(rows, width), each of length 1."""
+        return F.normalize(pooled_by(self.pooling, states.hidden, batch.source.visible).float(), dim=-1)
 
     def forward(self, states: States, batch: Batch) -> Tensor:
         assert batch.labels is not None
-        first, second = self.vectors(states, batch).unbind(1)
+        vectors = self.answers(states, batch)
+        first, second = vectors.view(-1, 2, vectors.shape[-1]).unbind(1)  # of each example
         if self.loss == NEGATIVES:
             return among_negatives(first, second, batch.labels, self.scale)
         return LOSSES[self.loss]((first * second).sum(-1), batch.labels.float(), self.scale)

@@ -28,6 +28,7 @@ from plmkit.tasks.mixing import JointExamples, Mixing
 from plmkit.tasks.seed_result import SEEDS, SeedResult
 from plmkit.tasks.seed_saves import SeedSaves
 from plmkit.tasks.settings import Settled
+from plmkit.tasks.taking_up import TaskGuide
 from plmkit.tasks.task_run import TaskData, TaskRun
 from plmkit.terminal.labels import label
 from plmkit.terminal.screen import Screen
@@ -57,6 +58,7 @@ class Finetuning:
     dtype: torch.dtype
     threads: Threads
     mixing: Mixing = Mixing()  # of several tasks
+    guide: TaskGuide | None = None  # in distillation
 
 
 class SeedRun:
@@ -67,7 +69,9 @@ class SeedRun:
         self.finetuning, self.seed, self.log = finetuning, seed, log
         self.device = finetuning.device
         tasks = tuple(data.task for data in finetuning.data)
-        self.network = build(settings, finetuning.parts, tasks, seed).to(self.device)
+        self.network = build(settings, finetuning.parts, tasks, seed, finetuning.guide).to(self.device)
+        if finetuning.guide:
+            finetuning.guide.ready(self.network, self.device)
         self.runs = [TaskRun(data, self.network, vocabulary, self.device) for data in finetuning.data]
         self.compares = any(run.head.compares for run in self.runs)
         if self.compares and finetuning.machine.micro_batch:
@@ -303,7 +307,9 @@ class SeedRun:
         return {name: {"own": scores[name], "end": last[name]} for name, scores in after.items() if name in last}
 
 
-def build(settings: Settled, parts: Parts, tasks: Sequence[Task], seed: int) -> Network:
+def build(
+    settings: Settled, parts: Parts, tasks: Sequence[Task], seed: int, guide: TaskGuide | None = None
+) -> Network:  # fmt: skip
     """The pretrained model, unchanged, with new heads; with `task.scratch`, all weights random."""
     torch.manual_seed(seed & WORD)
     architecture = parts.architecture.for_task(settings.dropout)
@@ -314,7 +320,11 @@ def build(settings: Settled, parts: Parts, tasks: Sequence[Task], seed: int) -> 
     embedding = model.token_embedding
     if settings.lm_weight and embedding is not None:
         heads[RowLM.name] = RowLM(embedding)
-    network = Network(model, heads, dict.fromkeys(heads, 1.0) | {RowLM.name: settings.lm_weight})
+    weights = dict.fromkeys(heads, 1.0) | {RowLM.name: settings.lm_weight}
+    if guide:
+        heads |= guide.heads(tasks[0], model)
+        weights |= guide.weights(tasks[0])
+    network = Network(model, heads, weights)
     if not settings.scratch:
         own = network.state_dict()
         tuned = [name for name in parts.weights if name.startswith("model.") and parts.architecture.is_tuned(name)]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plmkit.architectures.contract import Architecture
 from plmkit.architectures.features import Features
 from plmkit.config.habits import homes
 from plmkit.config.machine import Machine, check_read
@@ -47,6 +48,9 @@ class TaskSettings:
     dropout: float = 0.1  # dropout rate before the head and inside the network
     pooling: str | None = (
         None  # of states: first, mean, max, concat, last, separator (last [SEP]); none: mean for match, else first
+    )
+    task_embedding: int | None = (
+        None  # of ERNIE 2's task embeddings the one for all rows, from 0; none: the model's own
     )
     length: int | None = None  # tokens per row; none: the model's maximum length, for qa at most 384
     frozen: bool | None = None  # train only what is new: head, and network over features; none: the paper's
@@ -206,6 +210,34 @@ GROUPS = {
     "task": names_in(TaskSettings),
     "run": [name.removeprefix("run.") for name in FINETUNING],
 }  # names by their group
+
+
+def check_task_embedding(chosen: int | None, architecture: Any) -> None:
+    """Refuse a task embedding that the model does not have."""
+    count = architecture.task_count
+    if chosen is not None and count is None:
+        raise SettingError(
+            tr(
+                "task.task_embedding={chosen} needs a model with task embeddings, as ERNIE 2; {architecture} has none. "
+                "Leave it out.",
+                chosen=chosen,
+                architecture=type(architecture).__name__,
+            )
+        )
+    if chosen is not None and not 0 <= chosen < count:
+        raise SettingError(
+            tr(
+                "task.task_embedding must be one of the model's task embeddings, 0 to {last}; found {chosen}.",
+                last=count - 1,
+                chosen=chosen,
+            )
+        )
+
+
+def with_task_embedding(architecture: Architecture, chosen: int | None) -> Architecture:
+    """The architecture whose rows have this task embedding, unless it is the model's own."""
+    check_task_embedding(chosen, architecture)
+    return architecture if chosen is None else architecture.with_settings(task=chosen)
 
 
 def for_several(tuning: Tuning) -> Tuning:

@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
+import torch
+
+from plmkit.architectures.contract import Model
 from plmkit.data.randomness import generator
 from plmkit.data.reading.columns import Columns, Say, Search
 from plmkit.errors import SettingError
 from plmkit.inference.loading import Parts
 from plmkit.language import tr
+from plmkit.network import Network
+from plmkit.objectives.contract import Head
 from plmkit.tasks.batches import one_by_one
 from plmkit.tasks.contract import Example, Labelled, Task
 from plmkit.tasks.floor import Floor, with_ngrams
@@ -60,6 +65,36 @@ class Request(Protocol):
     @property
     def scores_train(self) -> bool: ...
 
+    @property
+    def guide(self) -> "TaskGuide | None": ...
+
+
+class TaskGuide(Protocol):
+    """A fine-tuned teacher and what it does for the fine-tuning of a student: `plm distill` gives it."""
+
+    @property
+    def student(self) -> Parts:
+        """What the student starts from."""
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """What run.json keeps of it: a run continues with the same one."""
+
+    def task(self, own: Task, path: Path) -> Task:
+        """The task as the training rows determine it, with the classes of the teacher."""
+
+    def taught(self, task: Task, rows: list[Example], screen: Screen) -> list[Example]:
+        """The training examples with the teacher's answers, and further ones that have no label of their own."""
+
+    def heads(self, task: Task, model: Model) -> dict[str, Head]:
+        """What the student is trained on beside the head of its task."""
+
+    def weights(self, task: Task) -> dict[str, float]:
+        """The loss weights of these heads, and of that of the task."""
+
+    def ready(self, network: Network, device: torch.device) -> None:
+        """Put the teacher's weights into a network with initial weights, and let its heads read its states."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
@@ -92,6 +127,8 @@ def taken_up(given: TaskFiles, request: Request, settings: Settled, parts: Parts
     """Read the files of a task, and frame its training rows."""
     files = read_files(given, screen)
     task = task_from(given, request.settings, files, screen.say)
+    if request.guide:
+        task = request.guide.task(task, given.train)
     if request.settings.train_share is not None:  # the classes are those of all rows
         files["train"] = share_of(files["train"], request.settings.train_share, request.seed, task.classes)
     files, said = hold_out(files, task, settings.dev_share) if settings.dev_share and not given.dev else (files, "")
@@ -100,6 +137,8 @@ def taken_up(given: TaskFiles, request: Request, settings: Settled, parts: Parts
     longest = parts.architecture.max_length
     train = task.frame(files["train"].rows, parts.tokenizer, length_of(request, task, longest))
     task = replace(task, length=settled_length(request, task, train, longest))
+    if request.guide:
+        train = request.guide.taught(task, train, screen)
     if request.is_joint:
         task = task.jointly(len(train), parts.tokenizer.vocabulary)
     sample = some_of(train, SAMPLE, request.seed) if request.scores_train else []

@@ -6,7 +6,9 @@ NAMES = (
     # losses, by objective and in progress lines
     "masked_lm", "next_sentence", "sentence_order", "real_dialogue", "span_boundary", "generator_lm", "replaced_token",
     "adversarial_generator", "adaptive_lm", "auxiliary_lm", "causal_lm", "permuted_lm", "translation_lm", "smoothing",
-    "forward_lm", "backward_lm", "forward", "backward",
+    "forward_lm", "backward_lm", "forward", "backward", "image_match", "masked_regions", "match", "regions",
+    "capital_prediction", "token_document_relation", "sentence_reordering", "sentence_distance", "discourse_relation",
+    "search_relevance", "capitals", "elsewhere", "order", "distance", "discourse", "relevance",
     "masked", "next", "generator", "replaced", "reward", "loss",
     # scores
     "accuracy", "macro_f1", "micro_f1", "mcc", "pearson", "spearman", "mse", "mae", "exact", "f1", "rouge_l",
@@ -17,7 +19,8 @@ NAMES = (
     "answerable_exact", "answerable_f1", "unanswerable_exact", "unanswerable_f1", "best_exact", "best_f1", "threshold",
     "english_exact", "english_f1", "chinese_exact", "chinese_f1",
     "map", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "ndcg_at_10", "queries", "without_relevant",
-    "ap", "threshold", "recall_at_1", "recall_at_10", "texts",
+    "ap", "threshold", "recall_at_1", "recall_at_5", "recall_at_10", "texts",
+    "images", "captions", "match_accuracy", "text_to_image", "image_to_text",
     "probability", "error", "rank", "wrong", "beyond_threshold", "macro", "weighted",
     "rows", "tokens", "characters", "bytes", "unknown_share", "perplexity", "bits_per_character", "bits_per_byte",
     "dev", "test",

@@ -5,7 +5,7 @@ from typing import Any
 
 from plmkit.language import comma
 
-CORPORA = "corpora/"  # how the name of such a loss begins: corpora/NAME/OBJECTIVE
+CORPORA = "corpora/"  # how the name of such a loss begins: corpora/NAME/OBJECTIVE, or STREAM.OBJECTIVE
 SHOWN = 6
 
 

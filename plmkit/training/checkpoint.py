@@ -155,7 +155,8 @@ def read_position(data: dict[str, Any]) -> Position:
     """The position in each stream; checkpoints before format 2 have one stream."""
     if "places" not in data:
         return Position(stage=data["stage"], places={ONLY: Place(epoch=data["epoch"], index=data["index"])})
-    return Position(stage=data["stage"], places={name: Place(**place) for name, place in data["places"].items()})
+    places = {name: Place(**place) for name, place in data["places"].items()}
+    return Position(stage=data["stage"], places=places, owed=data.get("owed", {}))
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:

@@ -1,20 +1,25 @@
 """A request that has been checked: the corpus read, the network built, and both known to fit into memory."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
+from plmkit.data.graph import Graph
 from plmkit.data.randomness import WORD
 from plmkit.data.samples import Position
 from plmkit.data.vocabulary import unnamed
-from plmkit.errors import FolderError
+from plmkit.errors import FolderError, SettingError
+from plmkit.fit import kind_of
 from plmkit.inference.loading import Parts, start_from
 from plmkit.language import comma, several, tr
 from plmkit.network import Network
+from plmkit.objectives.triples import EntityPrediction, RelationPrediction
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
+from plmkit.preparation.triples import reads_triples, without_text
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
@@ -70,6 +75,7 @@ def setup(request: PretrainRequest, earlier: PretrainRecord | None, world: World
     start = parts_to_start_from(request, screen.say)
     check_shape(request.settings.recipe, world.device)
     check_initialisation(request.settings.recipe)
+    check_teacher(request)
     tokenizer = tokenizer_folder(request, earlier, start)
     material = prepare(request.settings, request.corpora, request.valid, request.seed, screen, tokenizer=tokenizer)
     if earlier and earlier.tokens_key != material.key:
@@ -104,6 +110,15 @@ def check_initialisation(recipe: Recipe) -> None:
         recipe.initialisation.check(recipe.build(unnamed(recipe.vocabulary)))
 
 
+def check_teacher(request: PretrainRequest) -> None:
+    """Refuse objectives that compare with a teacher in a run without one."""
+    wanting = [kind_of(own) for own in request.settings.recipe.objectives if own.needs_teacher]
+    if wanting and request.guide is None:
+        raise SettingError(
+            tr("{objective} compares the network with a teacher: use `plm distill`, or drop it.", objective=wanting[0])
+        )
+
+
 def documents_reported(found: Diagnosis) -> str:
     return tr(
         "{documents}, {sentences}, {tokens}; {examples} per epoch; {held_out} ({held_out_tokens}) held out.",
@@ -118,7 +133,17 @@ def documents_reported(found: Diagnosis) -> str:
 
 def report(found: Diagnosis, recipe: Recipe, screen: Screen) -> None:
     """What `plm doctor` reports, in short."""
-    if recipe.architecture.translates:
+    if reads_triples(recipe):
+        screen.say(
+            tr(
+                "Triples: {triples:,} to train on, {held_out:,} held out.",
+                triples=found.documents - found.held_out,
+                held_out=found.held_out,
+            )
+        )
+        if recipe.adopts and all(stream.arrangement.triples for stream in recipe.streams):
+            screen.say(without_text(recipe))
+    elif recipe.architecture.translates:
         screen.say(
             tr(
                 "Pairs: {pairs:,} to train on, {held_out:,} held out; {tokens:,} tokens.",
@@ -146,18 +171,25 @@ def build(job: Job) -> Network:
     """The network on its device, if it fits into memory."""
     check_weights(job.request.settings.recipe, len(job.material.tokenizer.vocabulary), job.world.device)
     network = initial_network(job.request, job.material, job.start, job.screen).to(job.world.device)
+    if job.request.guide:
+        job.request.guide.attach(network, job.material.tokenizer, job.world.device, job.screen.say)
     check_fits(job, network)
     return network
 
 
 def initial_network(request: PretrainRequest, material: Material, start: Parts | None, screen: Screen) -> Network:
     torch.manual_seed(request.seed & WORD)
-    network = request.settings.recipe.build(material.tokenizer.vocabulary)
+    start = start and of_graph(start, material.graph)
+    # of a model to start from, the embeddings may have more rows than there are tokens
+    network = request.settings.recipe.build(start.vocabulary if start else material.tokenizer.vocabulary)
     if start:
         # counts initialise heads that `start` lacks; its embeddings and its whole vocabulary are kept
         initialisation = replace(request.settings.recipe.initialisation, cooccurrence_embeddings=False)
         initialisation.apply(network, Counting(material=material, seed=request.seed, screen=screen))
-        if fresh := start_from(network, start):
+        fresh = start_from(network, start)
+        if named := begin_from_names(network, material, fresh):
+            screen.say(tr("The vectors of entities start from the tokens of their names."))
+        if fresh := [name for name in fresh if name not in named]:
             screen.say(
                 tr(
                     "{start} has no weights for {fresh}; initialised randomly.",
@@ -166,8 +198,27 @@ def initial_network(request: PretrainRequest, material: Material, start: Parts |
                 )
             )
     else:
+        begin_from_names(network, material, list(network.heads))
         network.restrict_vocabulary(lambda: material.frequencies)
     return network
+
+
+def of_graph(start: Parts, graph: Graph | None) -> Parts:
+    """The model to start from, without what it knows of the entities and relations of another graph."""
+    if graph is None or graph.same_terms(start.graph):
+        return start
+    own = tuple(f"heads.{kind.name}." for kind in (EntityPrediction, RelationPrediction))
+    return replace(start, weights={name: one for name, one in start.weights.items() if not name.startswith(own)})
+
+
+def begin_from_names(network: Network, material: Material, fresh: Sequence[str]) -> list[str]:
+    """Initialise heads that predict entities, if they are new, from the names of these; returns their names."""
+    heads = {name: head for name, head in network.all_heads().items() if name in fresh and head.predicts_entities}
+    if heads:
+        names, frequencies = material.entity_names()
+        for head in heads.values():
+            head.begin_from_names(names, frequencies)
+    return list(heads)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,6 +43,11 @@ class Budget:
             limits.append(tr("{minutes:g} minutes", minutes=round(self.seconds / 60, 2)))
         return tr(" or ").join(limits)
 
+    @property
+    def only_steps(self) -> int | None:
+        """The number of steps, if nothing else limits the run."""
+        return self.steps if self.tokens is None and self.seconds is None else None
+
     def progress(self, state: "State", seconds: float) -> float:
         """The share of the budget that is spent, from 0 to 1."""
         shares = []

@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from plmkit.initialisation.corpus import Initialisation, Statistics
 from plmkit.language import comma, several, tr
 from plmkit.network import Network
+from plmkit.recipe import Recipe
 from plmkit.storage.files import sweep
+from plmkit.storage.graphs import save_graph
 from plmkit.terminal.screen import Screen
 from plmkit.training.checkpoint import averaged, load_checkpoint, put_weights, weights_of
 from plmkit.training.earlier import check_same_budget, check_unchanged, found_run, summary_line
@@ -22,8 +25,20 @@ from plmkit.training.memory import reported_out_of_memory
 from plmkit.training.request import PretrainRequest
 from plmkit.training.run_record import FINISHED, PretrainRecord
 from plmkit.training.step import Step
-from plmkit.training.watch import Checkpoints, Journal, Log, Part, Validation, Watch, interruptible
+from plmkit.training.watch import (
+    VALID,
+    Checkpoints,
+    Journal,
+    Log,
+    Part,
+    Validation,
+    Watch,
+    interruptible,
+    read_metrics,
+)
 from plmkit.training.world import open_world
+
+BEFORE = "before/"  # prefix of validation losses before the first step
 
 
 def pretrain(request: PretrainRequest, screen: Screen) -> PretrainRecord:
@@ -62,10 +77,14 @@ def carry_out(job: Job, network: Network) -> PretrainRecord:
         job.folder.write(record)  # first: a folder with run.json is ours to continue
         sweep(request.out)
         job.material.tokenizer.save(request.out)
+        if job.material.graph is not None:
+            save_graph(job.material.graph, request.out)
         job.folder.seal()
     if not (state.step or request.start):
         statistics = Counting(material=job.material, seed=request.seed, screen=job.screen)
         state = begin(network, request.settings.recipe.initialisation, statistics)
+        if request.guide:
+            request.guide.initialise(network, job.screen.say)
         spent = job.world.agreed(state.seconds)  # so that all have the same schedule
         state = replace(state, seconds=spent, before=spent)
     result = fit(job, network, optimizer, state)
@@ -107,13 +126,14 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
         newest=max(machine.kept_checkpoints, machine.average),
     )
     with interruptible(patient=not world.alone) as interrupted, reported(job, step, state) as (parts, validation):
+        before = scores_before(job, validation, state)
         watch = Watch([job.threads, *parts, checkpoints], interrupted)
         with reported_out_of_memory(
             settings_to_lower(), lambda: tr("The run is saved up to step {saved:,}.", saved=checkpoints.saved)
         ):
             state = train(
                 step,
-                job.material.source(recipe, request.seed),
+                job.material.source(recipe, request.seed, job.budget.only_steps),
                 recipe.schedule,
                 job.budget,
                 watch,
@@ -132,7 +152,21 @@ def fit(job: Job, network: Network, optimizer: torch.optim.Optimizer, state: Sta
                 tr("The validation loss is not finite after step {step}", step=state.step),
                 "schedule.learning_rate",
             )
-    return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores}
+    return {"steps": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 1), **scores, **before}
+
+
+def scores_before(job: Job, validation: Validation | None, state: State) -> dict[str, float]:
+    """The validation losses of the model that a second stage starts from, to see what is forgotten of its language."""
+    if validation is None or not (job.request.start and job.request.settings.recipe.adopts):
+        return {}
+    measured = validation.measure(state) if not state.step else first_scores(read_metrics(job.request.out))
+    return {f"{BEFORE}{name.removeprefix(VALID)}": loss for name, loss in measured.items()}
+
+
+def first_scores(lines: list[dict[str, Any]]) -> dict[str, float]:
+    """The validation losses that were measured before the first step."""
+    first = next((line for line in lines if line["step"] == 0), {})
+    return {name: loss for name, loss in first.items() if name.startswith(VALID)}
 
 
 def put_average(job: Job, network: Network) -> None:
@@ -169,11 +203,17 @@ def reported(job: Job, step: Step, state: State) -> Iterator[tuple[list[Part], V
         yield [journal, validation], validation
 
 
+def kept_weights(network: Network, recipe: Recipe) -> dict[str, Tensor]:
+    """All but those that only a teacher needs, such as a map to its width."""
+    stems = tuple(f"heads.{objective.name}." for objective in recipe.objectives if objective.needs_teacher)
+    return {name: weight for name, weight in weights_of(network).items() if not name.startswith(stems)}
+
+
 def save(job: Job, record: PretrainRecord, network: Network, result: dict[str, Any]) -> PretrainRecord:
     """Save the weights, and mark the run as finished in run.json."""
     finished = replace(record, state=FINISHED, result=result)
     if job.world.first:
-        finished = replace(finished, checksum=job.folder.save_weights(weights_of(network)))
+        finished = replace(finished, checksum=job.folder.save_weights(kept_weights(network, record.recipe)))
         job.folder.write(finished)
         job.folder.seal()
     job.world.wait()

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
+
+import torch
 
 from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
 from plmkit.architectures.encoder import Encoder
@@ -12,16 +14,33 @@ from plmkit.config.machine import Settings
 from plmkit.config.settings import to_json
 from plmkit.data.reading.columns import Say, ignore
 from plmkit.errors import SettingError
-from plmkit.inference.loading import Parts, read_parts
+from plmkit.inference.loading import Parts, read_parts, without_generator
 from plmkit.language import tr
+from plmkit.network import Network
 from plmkit.recipe import Recipe
 from plmkit.tokenizers.files import TOKENIZER_FILE
+from plmkit.tokenizers.tokenizer import Tokenizer
 from plmkit.training.differences import Difference, differences
 from plmkit.training.loop import Budget
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import PretrainRecord
 
+HIGHEST_RATE = 1e-3  # learning rate of a narrow network that a recipe adopts
 SHAPE = ("layers", "heads", "width", "inner")  # what an encoder and the decoder that is added to it share
+
+
+class Guide(Protocol):
+    """A teacher and what it does for a run: `plm distill` gives it."""
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """What run.json keeps of it: a run continues with the same one."""
+
+    def initialise(self, network: Network, say: Say) -> None:
+        """Put some of the teacher's weights into a network with initial weights."""
+
+    def attach(self, network: Network, tokenizer: Tokenizer, device: torch.device, say: Say) -> None:
+        """Let the heads of the network read what the teacher makes of each batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +57,7 @@ class PretrainRequest:
     valid: str | None = None
     extend: bool = False  # continue a finished run
     by_default: bool = False  # the budget is the recipe's
+    guide: Guide | None = None  # in distillation
 
     @property
     def folder(self) -> RunFolder:
@@ -57,6 +77,7 @@ class PretrainRequest:
             start=str(self.start) if self.start else None,
             tokenizer=str(self.tokenizer) if self.tokenizer else None,
             valid=self.valid,
+            teacher=self.guide.as_json if self.guide else None,
         )
 
 
@@ -84,11 +105,50 @@ def parts_to_start_from(request: PretrainRequest, say: Say) -> Parts | None:
         raise SettingError(tr("--from uses the tokenizer of its model. Leave --tokenizer out."))
     parts = read_parts(request.start, say)
     ours = request.settings.recipe.architecture
+    if request.settings.recipe.adopts:
+        parts = without_generator(parts)
     if ours.takes_encoder(parts.architecture):
-        say(tr("The encoder starts from {start}; the decoder is initialised randomly.", start=request.start))
+        say(
+            tr(
+                "What reads the text starts from {start}; what reads images is initialised randomly.",
+                start=request.start,
+            )
+            if ours.reads_images
+            else tr("The encoder starts from {start}; the decoder is initialised randomly.", start=request.start)
+        )
     else:
         check_same_network(parts.architecture, request.settings.recipe, request.start)
     return parts
+
+
+def adopted(recipe: Recipe, start: Path | None) -> Recipe:
+    """The recipe with the network of the model to start from, if it adopts one: its rows then fit that network."""
+    if start is None or not recipe.adopts:
+        return recipe
+    theirs = without_generator(read_parts(start, ignore)).architecture
+    if theirs.optional_pooler:
+        theirs = theirs.with_settings(pooler=True)
+    if theirs.generates != "no" or theirs.translates or not {"hidden", "pooled"} <= theirs.writes:
+        raise SettingError(
+            tr(
+                "{recipe} continues encoders such as BERT, RoBERTa, ALBERT, ERNIE or ELECTRA; --from {start} is a "
+                "{type}. Give another model.",
+                recipe=recipe.name,
+                start=start,
+                type=type(theirs).__name__,
+            )
+        )
+    streams = recipe.streams
+    if (theirs.segment_count or 1) < 2:
+        streams = tuple(replace(one, arrangement=one.arrangement.in_one_segment()) for one in streams)
+    rate = recipe.schedule.learning_rate * (recipe.architecture.width / theirs.width) ** 2
+    return replace(
+        recipe,
+        architecture=theirs,
+        streams=streams,
+        stages=tuple(replace(stage, length=min(stage.length, theirs.max_length)) for stage in recipe.stages),
+        schedule=replace(recipe.schedule, learning_rate=float(f"{min(HIGHEST_RATE, rate):.2g}")),
+    )
 
 
 def with_pretrained_encoder(settings: Settings, start: Path | None) -> Settings:

@@ -19,6 +19,7 @@ from plmkit.storage.files import (
     unfinished,
     write_json,
 )
+from plmkit.storage.graphs import GRAPH_FILES
 from plmkit.storage.manifest import LOGS, check, seal, unseal
 from plmkit.storage.tensors import WEIGHTS, checksum, load_tensors, save_tensors
 from plmkit.tokenizers.files import TOKENIZER_FILES
@@ -85,7 +86,9 @@ class RunFolder:
 
     def seal(self) -> None:
         """Write the manifest of the run's files; with its logs, once they are complete."""
-        seal(self.path, [RUN_FILE, WEIGHTS, NGRAMS, *TOKENIZER_FILES, *(LOGS if self.is_finished else ())])
+        seal(
+            self.path, [RUN_FILE, WEIGHTS, NGRAMS, *GRAPH_FILES, *TOKENIZER_FILES, *(LOGS if self.is_finished else ())]
+        )
 
     def save_weights(self, weights: dict[str, Tensor]) -> str:
         """Write the final weights atomically; returns their checksum."""

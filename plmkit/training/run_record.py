@@ -37,7 +37,7 @@ DECIDING = ("layout", "column", "header", "weights", "valid_share")
 # did; of the settings, what they did
 UNKNOWN = ("columns", "temperature")
 TASK_BEFORE: dict[str, Any] = {"long": "cut", "label_smoothing": 0.0, "sigmoid": False}
-SETTINGS_BEFORE: dict[str, Any] = {"evaluations": 1}
+SETTINGS_BEFORE: dict[str, Any] = {"evaluations": 1, "task_embedding": None}
 HELD_OUT = 0.1  # the default task.dev_share; older versions held nothing out
 
 
@@ -121,6 +121,7 @@ class PretrainRecord(RunRecord):
     tokenizer: str | None = None
     valid: str | None = None
     tokens_key: str | None = None  # of the prepared text; None: not prepared yet
+    teacher: dict[str, Any] | None = None  # in distillation: its folder, the checksum of its weights, and its settings
 
     @classmethod
     def own_fields(cls, fields: Fields) -> dict[str, Any]:
@@ -134,6 +135,7 @@ class PretrainRecord(RunRecord):
             "tokenizer": fields.optional("tokenizer", is_a(str)),
             "valid": fields.optional("valid", is_a(str)),
             "tokens_key": fields.read("tokens_key", is_a(str)),
+            "teacher": fields.optional("teacher", is_a(dict)),
         }
 
     def own_json(self) -> dict[str, Any]:
@@ -146,6 +148,7 @@ class PretrainRecord(RunRecord):
             "tokenizer": self.tokenizer,
             "valid": self.valid,
             "tokens_key": self.tokens_key,
+            **({"teacher": self.teacher} if self.teacher else {}),
         }
 
     def differences(self, new: Self) -> list[Difference]:
@@ -155,6 +158,7 @@ class PretrainRecord(RunRecord):
         named = ("corpora", "seed", "from", "tokenizer", "valid")
         found = differences(picked(old_data["recipe"], choices), picked(new_data["recipe"], choices))
         found += differences(plain_paths(picked(old_data, named)), plain_paths(picked(new_data, named)))
+        found += differences(plain_paths(self.teacher), plain_paths(new.teacher), "teacher")
         if not self.is_finished:  # a finished run is extended by a budget of its own
             found += differences(old_data["asked"], new_data["asked"], "budget")
         return found + differences(picked(old_data["run"], DECIDING), picked(new_data["run"], DECIDING), "run")
@@ -182,6 +186,7 @@ class FinetuneRecord(RunRecord):
     seconds: float | None = None
     learned: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each task, what training determined
     search: dict[str, Any] | None = None  # its minutes, and the tasks and settings that it started from
+    teacher: dict[str, Any] | None = None  # in distillation: its folder, the checksum of its weights, and its settings
 
     @property
     def trained_tasks(self) -> list[dict[str, Any]]:
@@ -203,6 +208,7 @@ class FinetuneRecord(RunRecord):
             "seconds": fields.optional("seconds", float),
             "learned": fields.optional("learned", is_a(dict)) or {},
             "search": fields.optional("search", is_a(dict)),
+            "teacher": fields.optional("teacher", is_a(dict)),
         }
 
     def own_json(self) -> dict[str, Any]:
@@ -219,6 +225,7 @@ class FinetuneRecord(RunRecord):
             **({} if self.seconds is None else {"seconds": self.seconds}),
             **({"learned": self.learned} if self.learned else {}),
             **({"search": self.search} if self.search else {}),
+            **({"teacher": self.teacher} if self.teacher else {}),
         }
 
     def differences(self, new: Self) -> list[Difference]:
@@ -242,6 +249,7 @@ class FinetuneRecord(RunRecord):
         compared = ("model", "step", "tasks", "task", "tuning", "architecture", "files", "seed", "seeds")
         return (
             searched
+            + differences(plain_paths(self.teacher), plain_paths(new.teacher), "teacher")
             + differences(picked(old_data, compared), picked(new_data, compared))
             + [
                 ChangedFile(path=path, old=self.contents.get(name), new=new.contents[name])

@@ -21,6 +21,7 @@ from plmkit.training.loop import Report, State
 from plmkit.training.step import Step, validate_streams
 
 METRICS = "metrics.jsonl"
+VALID = "valid/"  # prefix of validation losses
 Part = Callable[[Report], None]
 Bar = Callable[..., None]
 HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
@@ -125,16 +126,17 @@ class Validation:
     def measure(self, state: State) -> dict[str, float]:
         if not self.batches:
             return {}
-        self.scores = self.losses(self.batches, "valid")
+        self.scores = self.losses(self.batches, VALID)
         found = dict(self.scores)
         for name, batches in self.corpora.items():
-            found |= self.losses(batches, f"{CORPORA}{name}")
+            own = self.losses(batches, "")
+            found |= {f"{CORPORA}{name}/{loss.replace('/', '.')}": value for loss, value in own.items()}
         self.log.write(state.step, {**found, "seconds": round(state.seconds, 2)})
         return found
 
     def losses(self, batches: Mapping[str, list[Batch]], prefix: str) -> dict[str, float]:
         losses = validate_streams(self.step.network, batches, self.step.world.device, self.step.dtype)
-        return {f"{prefix}/{name}": round(loss, 5) for name, loss in losses.items()}
+        return {f"{prefix}{name}": round(loss, 5) for name, loss in losses.items()}
 
 
 class Journal:
@@ -186,10 +188,10 @@ class Journal:
 
 
 def epoch_of(position: Position) -> str:
-    """The epoch being read, from 1 on; with several streams, that of each."""
+    """The epoch being read, from 1 on; with several streams in different ones, that of each."""
     epochs = {name: place.epoch + 1 for name, place in position.places.items()}
-    if len(epochs) < 2:
-        return tr("epoch {epoch}", epoch=sum(epochs.values()))
+    if len(set(epochs.values())) < 2:
+        return tr("epoch {epoch}", epoch=max(epochs.values(), default=0))
     each = [tr("epoch {epoch} of {stream}", epoch=epoch, stream=name) for name, epoch in sorted(epochs.items())]
     return tr(", ").join(each)
 

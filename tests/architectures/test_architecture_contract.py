@@ -8,6 +8,7 @@ import torch
 from plmkit.architectures.absolute_recurrence import AbsoluteRecurrence
 from plmkit.architectures.bert_encoder_decoder import BertEncoderDecoder
 from plmkit.architectures.captioner import Captioner
+from plmkit.architectures.co_attention import CoAttention
 from plmkit.architectures.contract import Architecture, CacheSettings, GeneratingModel, Model
 from plmkit.architectures.decoder import BandedDecoder, Decoder
 from plmkit.architectures.elmo import Elmo
@@ -18,6 +19,7 @@ from plmkit.architectures.recurrent_seq2seq import BahdanauSeq2Seq, LuongSeq2Seq
 from plmkit.architectures.segment_recurrence import SegmentRecurrence
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.architectures.two_stream import TwoStream
+from plmkit.architectures.visual_encoder import VisualEncoder
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.choices import ARCHITECTURES
 from plmkit.data.batch import IGNORE, Batch, Side, States
@@ -49,6 +51,23 @@ VARIANTS = {
     "luong in both directions": LuongSeq2Seq(**CELLS, cell_type="gru"),
     "bahdanau": BahdanauSeq2Seq(**CELLS, embedding=6),
     "captioner": Captioner(**CELLS, cell=WIDTH, features=WIDTH, image_size=16, convolutions=2),
+    "visual encoder": VisualEncoder(**SHAPE, features=WIDTH, image_size=16, patch_size=4),
+    "visual encoder of patches": VisualEncoder(
+        **SHAPE, features=6, image_size=16, patch_size=8, region_encoder="patches"
+    ),
+    "co-attention": CoAttention(
+        **SHAPE,
+        features=WIDTH,
+        image_size=16,
+        patch_size=4,
+        visual_layers=2,
+        visual_width=12,
+        visual_heads=2,
+        visual_inner=10,
+        joint_layers=2,
+        joint_width=WIDTH,
+        joint_heads=2,
+    ),
     "two streams": TwoStream(**SHAPE, memory=12),
     "two streams with pooler": TwoStream(**SHAPE, memory=0, pooler=True),
 }
@@ -173,7 +192,7 @@ def test_every_weight_is_of_the_embeddings_of_a_layer_or_of_the_pooler(name):
     assert inner == sorted(inner, reverse=True)  # a lower layer learns no faster than a higher one
 
 
-@pytest.mark.parametrize("name", [name for name in TINY if TINY[name].image_pixels is None])
+@pytest.mark.parametrize("name", [name for name in TINY if not TINY[name].describes_images])
 def test_for_a_task_it_makes_one_vector_of_a_row_with_the_weights_it_had(name):
     tuned = TINY[name].for_task(0.3)
     assert tuned.dropout == 0.3
@@ -187,7 +206,7 @@ def test_for_a_task_it_makes_one_vector_of_a_row_with_the_weights_it_had(name):
 
 @pytest.mark.parametrize("name", TINY)
 def test_it_generates_only_where_it_says_so(name):
-    says = TINY[name].generates != "no" or TINY[name].translates or TINY[name].image_pixels is not None
+    says = TINY[name].generates != "no" or TINY[name].translates or TINY[name].describes_images
     assert isinstance(model_of(TINY[name]), GeneratingModel) == says
 
 

@@ -26,7 +26,8 @@ REMEMBERING = [name for name in TINY if TINY[name].memory_length]
 
 def batch_for(name: str) -> Batch:
     """Rows of 9 and of 6 tokens; without predictions, so that all layers compute all positions."""
-    return replace(batch_of(last=isinstance(TINY[name], TwoStream)), targets=None)
+    batch = replace(batch_of(last=isinstance(TINY[name], TwoStream)), targets=None)
+    return batch if TINY[name].describes_images else replace(batch, images=None)  # with: test_seeing.py
 
 
 def left_to_right(batch: Batch) -> Batch:

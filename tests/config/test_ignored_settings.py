@@ -15,7 +15,7 @@ from plmkit.tasks.settings import settle_task
 VALUES = {
     "device": "cpu", "dtype": "float32", "threads": "1", "reader_workers": "1", "micro_batch": "1", "compile": "true",
     "checkpoint_steps": "1", "kept_checkpoints": "3", "average": "2", "log_steps": "1", "validations": "1",
-    "valid_share": "0.1", "layout": "lines", "column": "a", "image_column": "a", "image_folder": "a",
+    "valid_share": "0.1", "layout": "lines", "column": "a", "image_column": "a", "image_folder": "a", "features": "a",
     "header": "false", "weights": "[1.0]",
 }  # fmt: skip
 

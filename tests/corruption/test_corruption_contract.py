@@ -5,10 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
 from stores import all_documents, store_of
 
 from plmkit.catalogue import find
-from plmkit.choices import ARRANGEMENTS, MASKINGS
+from plmkit.choices import ARRANGEMENTS, LABELLINGS, MASKINGS
 from plmkit.config.machine import settle
 from plmkit.config.settings import from_json, to_json
 from plmkit.corruption.arrange.packing import SingleSegment
@@ -28,7 +29,16 @@ from plmkit.terminal.screen import Screen
 
 STORE = store_of(*([[5, 6, 7, 4]] * 30), lines=[1] * 120, sources=[0, 1] * 15)
 PAIRS = store_of(*([[5, 6]] * 30), lines=[1] * 60, sources=[0, 1] * 15)
+STORE = replace(  # between the first two sentences of each document is a connective
+    STORE, connectives=np.array([[22 * number, 22 * number + 5, 22 * number + 5, 22 * number + 11, number % 15, 0]
+                                 for number in range(30)])
+)  # fmt: skip
+QUERIES = replace(STORE, relevance=np.array([-1, 0, 1, 1] * 30, dtype=np.int8))
 PAIRS = replace(PAIRS, tokens=PAIRS.tokens % 500 + 6)
+TRIPLES = store_of(*([[2, 1, 3]] * 30), sources=[0, 1] * 15)
+TRIPLES = replace(
+    TRIPLES, tokens=TRIPLES.tokens % 500 + 6, triples=np.array([[one, one % 3, 30 + one] for one in range(30)])
+)
 WORDS = Vocabulary.from_tokens(
     (*SPECIAL_TOKENS, "<|endoftext|>", *(f"w{number}" for number in range(len(STORE.tokens)))),
     needed=(*ROLES, "end"),
@@ -40,6 +50,10 @@ ALWAYS = {"source", "continues"}  # of every arrangement, and of those whose row
 
 def samples_of(*corruption) -> Samples:
     store = PAIRS if corruption[0].pairs else replace(STORE, tokens=STORE.tokens % 500 + 6)
+    if corruption[0].queries:
+        store = replace(QUERIES, tokens=store.tokens)
+    if corruption[0].triples:
+        return Samples(TRIPLES, all_documents(TRIPLES), corruption, WORDS, seed=0)
     if corruption[0].images:
         store = replace(store, images=np.zeros((30, 3, 4, 4), dtype=np.uint8))
     return Samples(store, all_documents(store), corruption, WORDS, seed=0)
@@ -57,7 +71,7 @@ def test_an_arrangement_fills_the_fields_it_declares_and_no_others(kind):
     assert filled(batch) == set(kind.writes)
     assert (batch.continues is not None) == kind.continues
     assert int(batch.source.segment_ids.max()) < kind.segments
-    labels = [getattr(batch, name) for name in kind.writes - {"target", "targets", "images"}]
+    labels = [getattr(batch, name) for name in kind.writes - {"target", "targets", "images", "entities"}]
     assert all(label.shape == (8,) for label in labels)
     used = set(batch.source.tokens[batch.source.visible].tolist())
     specials = {role: getattr(WORDS, role) for role in (*ROLES, "end")}
@@ -89,7 +103,27 @@ def test_a_masking_fills_the_fields_it_declares_and_no_others(kind):
     assert filled(masked) == set(kind.writes)
     held = samples_of(SingleSegment(), step.for_validation()).batch(0, 0, 8, 32)
     assert filled(held) == set(kind.writes)  # or else an objective would miss its fields on held-out text
-    assert masked.predicted.any(dim=1).all()
+    chosen = masked.predicted if "targets" in kind.writes else masked.region_masks > 0
+    assert chosen.any(dim=1).all()
+
+
+@pytest.mark.parametrize("kind", LABELLINGS, ids=lambda kind: kind.__name__)
+def test_a_labelling_fills_the_fields_it_declares_and_masks_nothing(kind):
+    store = replace(
+        STORE, tokens=STORE.tokens % 500 + 6, capitals=np.full(83, 0b10010000, dtype=np.uint8),
+        repeats=np.ones((660, 2), dtype=np.uint16),
+    )  # fmt: skip
+    plain, labelled = (
+        Samples(store, all_documents(store), (SingleSegment(), *steps), WORDS, seed=0).batch(0, 0, 8, 16)
+        for steps in ((), (kind(),))
+    )
+    assert (filled(plain), filled(labelled)) == (set(), set(kind.writes))
+    assert torch.equal(plain.source.tokens, labelled.source.tokens)
+    (name,) = kind.writes
+    labels = getattr(labelled, name)
+    assert labels.shape == labelled.source.tokens.shape
+    assert set(labels.unique().tolist()) == {IGNORE, 0, 1}
+    assert (labels[:, 0] == IGNORE).all() and (labels[~labelled.source.visible] == IGNORE).all()
 
 
 @pytest.mark.parametrize("base", [StretchArrangement, Masking], ids=lambda base: base.__name__)
@@ -103,11 +137,11 @@ def test_rows_become_the_batch_fields_of_the_same_name():
     """What is left behind is named here, so that a new field of Rows cannot be forgotten."""
     names = {field.name for field in fields(Rows)}
     known = {field.name for kind in (Side, Batch) for field in fields(kind)}
-    assert names - known == {"units"}
+    assert names - known == {"units", "uppercase", "recurs"}
     shape = (2, 3)
-    numbers = {name: np.full(shape, number) for number, name in enumerate(sorted(names - {"target"}))}
+    numbers = {name: np.full(shape, number) for number, name in enumerate(sorted(names - {"target", "regions"}))}
     batch = as_batch(Rows(**numbers, target=SideRows(tokens=np.full((2, 5), 90), visible=np.ones((2, 5), dtype=bool))))
-    for name in names - {"target", "units"}:
+    for name in names - {"target", "regions", "units", "uppercase", "recurs"}:
         part = batch.source if name in {field.name for field in fields(Side)} else batch
         assert getattr(part, name).tolist() == numbers[name].tolist()
     assert batch.target.tokens.tolist() == [[90] * 5] * 2

@@ -1,7 +1,8 @@
 """Batches of several streams."""
 
+import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from plmkit.data.batch import Batch, Side
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.samples import Place, Position
 from plmkit.schedules.schedule import Stage
+from plmkit.training.checkpoint import read_position
 
 
 @dataclass
@@ -110,3 +112,27 @@ def test_batches_are_for_the_heads_of_their_stream():
 def test_places_have_seeds_of_their_own_and_the_first_has_the_runs():
     assert seed_of(7, 0) == 7
     assert len({seed_of(7, place) for place in range(20)} | {seed_of(8, place) for place in range(20)}) == 40
+
+
+def test_shares_of_a_stage_are_met_exactly_and_resuming_changes_nothing():
+    stages = (
+        Stage(until=0.5, length=8, streams=("a", "b"), shares=(1, 3)),
+        Stage(length=8, streams=("b", "c"), shares=(2, 3)),
+    )
+
+    def source() -> MixtureSource:
+        return MixtureSource({name: stream(name) for name in "abc"}, stages, seed=5, steps=40)
+
+    _, position = walk(source(), range(40), Position(), of=40)
+    assert {name: place.index // 2 for name, place in position.places.items()} == {"a": 5, "b": 15 + 8, "c": 12}
+    _, broken = walk(source(), range(17), Position(), of=40)
+    stored = read_position(json.loads(json.dumps(asdict(broken))))
+    assert stored == broken
+    assert walk(source(), range(17, 40), stored, of=40)[1] == position
+
+
+def test_batches_tell_the_task_of_their_stream():
+    source = mixture(a=replace(stream("a"), task=3))
+    batch, _ = source.next(Position(), step=0, progress=0.0, rows=2)
+    assert batch.task.tolist() == [3, 3]
+    assert mixture(a=stream("a")).next(Position(), step=0, progress=0.0, rows=2)[0].task is None

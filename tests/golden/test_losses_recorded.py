@@ -39,11 +39,12 @@ TOLERANCE, COUNTED_TOLERANCE = 1e-4, 2e-3
 COUNTED = "bert-from-counts"
 AS_THEY_ARE = (  # a family's smallest recipe, without dropout, and one of its paper, with dropout and its optimizer
     "bert-tiny", "bert-base", "bert-wwm-mini", "bert-wwm-chinese", "roberta-tiny", "roberta-base", "spanbert-mini",
-    "spanbert-base", "ernie-mini", "ernie-1.0", "albert-tiny", "albert-base", "electra-tiny",
-    "electra-tiny-adversarial", "electra-tiny-weighted", "electra-small", "gpt1-tiny", "gpt1", "gpt2-tiny",
-    "gpt2-small", "gpt3-tiny", "gpt3-125m", "char-transformer-tiny", "char-transformer-12l", "transformer-xl-tiny",
-    "transformer-xl-enwik8", "lstm-tiny", "lstm-medium", "xlnet-tiny", "xlnet-base", "transformer-tiny",
-    "transformer-base", "elmo-tiny", "rnn-tiny", "sutskever", "rnn-attention-tiny", "bahdanau", "luong-feeding",
+    "spanbert-base", "ernie-mini", "ernie-1.0", "ernie2-tiny", "ernie2-base", "albert-tiny", "albert-base",
+    "electra-tiny", "electra-tiny-adversarial", "electra-tiny-weighted", "electra-small", "gpt1-tiny", "gpt1",
+    "gpt2-tiny", "gpt2-small", "gpt3-tiny", "gpt3-125m", "char-transformer-tiny", "char-transformer-12l",
+    "transformer-xl-tiny", "transformer-xl-enwik8", "lstm-tiny", "lstm-medium", "xlnet-tiny", "xlnet-base",
+    "transformer-tiny", "transformer-base", "elmo-tiny", "rnn-tiny", "sutskever", "rnn-attention-tiny",
+    "bahdanau", "luong-feeding",
 )  # fmt: skip
 DIALOGUES = (
     "corruption=[DialogueAndText, UnitMasking]",
@@ -51,6 +52,8 @@ DIALOGUES = (
     "objectives=[MaskedLM, RealDialogue]",
 )
 SMALL_IMAGES = ("architecture.cell=48", "architecture.features=16", "architecture.image_size=32")
+SMALL_REGIONS = ("architecture.features=16", "architecture.image_size=32", "architecture.patch_size=8")
+SMALL_STREAMS = ("architecture.visual_width=32", "architecture.visual_inner=32", "architecture.joint_width=32")
 PRETRAINED: dict[str, tuple[str, tuple[str, ...]]] = {
     **{name: (name, ()) for name in AS_THEY_ARE},
     COUNTED: ("bert-tiny", ("initialisation.cooccurrence_embeddings=true",)),
@@ -58,6 +61,8 @@ PRETRAINED: dict[str, tuple[str, tuple[str, ...]]] = {
     "elmo-original": ("elmo-original", ("architecture.cell=48", "architecture.filters=[[1, 8], [3, 16]]")),
     "caption-tiny": ("caption-tiny", SMALL_IMAGES),
     "caption-base": ("caption-base", SMALL_IMAGES),
+    "visualbert-tiny": ("visualbert-tiny", SMALL_REGIONS),
+    "vilbert-tiny": ("vilbert-tiny", (*SMALL_REGIONS, *SMALL_STREAMS)),
     "ernie-dialogues": ("ernie-1.0", DIALOGUES),
     "transformer-xl-wt103": ("transformer-xl-wt103", ("architecture.cutoffs=[10, 20, 40]",)),
     "transformer-xl-wt103-large": ("transformer-xl-wt103-large", ("architecture.cutoffs=[10, 20]",)),
@@ -104,7 +109,7 @@ def run_of(made: Path, corpora: tuple[Path, Path]):
             texts = corpora if "dialogues" in name else corpora[:1]
             if settings.recipe.architecture.translates:
                 texts = (write_pairs(made / "pairs.tsv", 200, seed=2),)
-            if settings.recipe.architecture.image_pixels is not None:
+            if settings.recipe.architecture.reads_images:
                 texts = (made / "golden_shapes" / "captions.jsonl",)
                 if not texts[0].exists():
                     write_shapes(texts[0].parent, 60, seed=3)

@@ -46,9 +46,14 @@ def batch_of_everything() -> Batch:
     edges = torch.full((2, 8, 2), -1)
     edges[:, 3:5] = torch.tensor([2, 5])
     order = torch.stack([torch.arange(8), torch.arange(8)], dim=-1).expand(2, -1, -1)
+    images = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+    masks = torch.ones(2, 256, dtype=torch.int8)
     return Batch(
         source=Side(tokens=tokens, visible=torch.ones_like(tokens, dtype=torch.bool)), targets=targets, edges=edges,
+        images=images, region_masks=masks, other_caption=torch.tensor([0, 1]),
         random_next=torch.tensor([0, 1]), swapped_order=torch.tensor([0, 1]), mixed_dialogue=torch.tensor([0, 1]),
+        order=torch.tensor([0, 5]), distance=torch.tensor([2, 1]), discourse=torch.tensor([14, 0]),
+        relevance=torch.tensor([1, 2]), capitals=(tokens % 2), elsewhere=(tokens % 3 == 0).long(),
         attention_order=order, reversed=torch.tensor([False, True]),
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ ROWS, LENGTH, WIDTH = 4, 12, 24
 SHAPES = {
     "gpt2": {"n_embd": WIDTH, "n_layer": 2, "n_head": 4, "n_positions": 20, "pad_token_id": 0},
     "openai-gpt": {"n_embd": WIDTH, "n_layer": 2, "n_head": 4, "n_positions": 20, "pad_token_id": 0},
+    "distilbert": {"dim": WIDTH, "n_layers": 2, "n_heads": 4, "hidden_dim": 40, "max_position_embeddings": 20},
     "xlnet": {"d_model": WIDTH, "n_layer": 2, "n_head": 4, "d_inner": 40, "mem_len": None},
 }
 ENCODER = {

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from plmkit.architectures.encoder import Encoder
 from plmkit.data.batch import Batch, Side, States
 from plmkit.errors import SettingError
 from plmkit.tasks.contract import Row
@@ -105,6 +106,23 @@ def test_a_number_is_linear_with_a_squared_error_and_below_a_sigmoid_if_wanted()
     assert "no sigmoid" in (Regress(sigmoid=True).refusal or "")
 
 
+def test_of_choices_the_share_goes_to_those_that_an_example_has():
+    """Three choices of 1/4, 1/4 and 1/2, and two of 1/4 and 3/4."""
+    two = math.log(2)
+    hidden = torch.tensor([0.0, 0.0, two, 0.0, THREE])[:, None, None]
+    batch = Batch(source=side_of(5), alternatives=torch.tensor([0, 0, 0, 1, 1]), labels=torch.tensor([2, 0]))
+    head, _ = settle_kind(Choose(), ["task.label_smoothing=0.3"])
+    made = head.head(Encoder(layers=1, heads=1, width=1, inner=1), 0.0)
+    with torch.no_grad():
+        made.classify.weight.fill_(1.0)
+        made.classify.bias.zero_()
+    plain = (math.log(2) + math.log(4)) / 2
+    spread = ((math.log(4) + math.log(4) + math.log(2)) / 3 + (math.log(4) + math.log(4 / 3)) / 2) / 2
+    assert made(States(hidden=hidden, pooled=hidden[:, 0]), batch).item() == pytest.approx(0.7 * plain + 0.3 * spread)
+    made.label_smoothing = 0.0
+    assert made(States(hidden=hidden, pooled=hidden[:, 0]), batch).item() == pytest.approx(plain)
+
+
 def side_of(rows: int) -> Side:
     return Side(tokens=torch.zeros(rows, 1, dtype=torch.long), visible=torch.ones(rows, 1, dtype=torch.bool))
 
@@ -136,8 +154,14 @@ def test_a_setting_that_makes_no_sense_is_refused(setting, said):
         settle_kind(Classify(), [setting])
 
 
-@pytest.mark.parametrize("setting", ["task.class_weights=balanced", "task.label_smoothing=0.1"])
-@pytest.mark.parametrize("kind", [Regress, Choose])
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        (Regress, "task.class_weights=balanced"),
+        (Regress, "task.label_smoothing=0.1"),
+        (Choose, "task.class_weights=balanced"),
+    ],
+)
 def test_kinds_without_classes_refuse_what_would_have_no_effect(kind, setting):
     with pytest.raises(SettingError, match=r"is a setting of --task classify, multilabel.* has no effect on --task"):
         settle_kind(kind(), [setting])

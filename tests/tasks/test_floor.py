@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -13,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import plmkit
 from plmkit.data.batch import Batch, Side, States
 from plmkit.tasks.contract import Example, Row
-from plmkit.tasks.floor import Floor, Mix, as_used, with_ngrams
+from plmkit.tasks.floor import NETWORK, TOGETHER, Floor, Mix, as_used, with_ngrams
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.kinds.multilabel import MultiLabel
@@ -113,7 +114,7 @@ def test_the_weights_are_those_of_a_logistic_regression_on_dev(floor):
     parts = torch.stack([torch.stack([-part / 2, part / 2], 1) for part in (network, 0 * network, linear)])
     large = Floor.__new__(Floor)
     vars(large).update(vars(floor) | {"labels": labels})
-    found = large.fitted(parts, 3)
+    found = large.fitted(parts, TOGETHER)
     features = torch.stack([network, linear], 1).numpy()
     theirs = LogisticRegression(C=1e6, fit_intercept=False).fit(features, labels.numpy()).coef_[0]
     assert [found.network, found.linear] == pytest.approx(theirs, abs=0.02)
@@ -123,8 +124,55 @@ def test_a_dev_of_few_rows_changes_little(floor):
     few = Floor.__new__(Floor)
     vars(few).update(vars(floor) | {"labels": floor.labels[:2]})
     parts = torch.stack([right(floor)[:2], 0 * right(floor)[:2], right(floor)[:2]]).double()
-    mix = few.fitted(parts, 3)
-    assert max(abs(mix.network - 0.5), abs(mix.linear - 0.5)) < 0.1
+    mix = few.fitted(parts, TOGETHER)
+    assert max(mix.network, abs(mix.linear - 1.0)) < 0.1
+
+
+STRONG, EQUAL, WEAK, CHANCE = 1.0, 2.0, 4.0, None  # the noise of a network; that of the linear model is EQUAL
+
+
+def simulated(floor: Floor, rows: int, noise: float | None, rng: np.random.Generator) -> tuple[Floor, torch.Tensor]:
+    """Logits of a network and of a linear model that see the same evidence, each with noise of its own."""
+    evidence, common = 3 * rng.standard_normal(rows), rng.standard_normal(rows)
+    labels = (rng.random(rows) < 1 / (1 + np.exp(-evidence))).astype(int)
+    own, other = rng.standard_normal((2, rows))
+    linear = 0.6 * (evidence + EQUAL * (0.5 * common + 0.87 * own))
+    network = 2.2 * other if noise is None else 0.6 * (evidence + noise * (0.5 * common + 0.87 * other))
+    parts = np.stack([network, 0 * network, linear])
+    made = Floor.__new__(Floor)
+    vars(made).update(vars(floor) | {"labels": torch.from_numpy(labels)})
+    return made, torch.from_numpy(np.stack([-parts / 2, parts / 2], axis=2))
+
+
+def ahead_of_linear(floor: Floor, rows: int, noise: float | None) -> float:
+    """How many points of accuracy a mix that was fitted on dev is ahead of the linear model on other rows: a mean."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(50):
+        few, parts = simulated(floor, rows, noise, rng)
+        mix = few.fitted(parts, TOGETHER)
+        many, others = simulated(floor, 2000, noise, rng)
+        right = [(some.argmax(1) == many.labels).double().mean().item() for some in (mix.of(others), others[2])]
+        found.append(100 * (right[0] - right[1]))
+    return float(np.mean(found))
+
+
+def test_of_a_small_dev_a_mix_keeps_up_with_the_linear_model_and_of_a_large_one_it_wins(floor):
+    """With weights of 0.5 before dev is seen, the first two are -1.9 and -1.0, and those of 800 rows the same."""
+    assert ahead_of_linear(floor, 20, CHANCE) > -0.9
+    assert ahead_of_linear(floor, 20, WEAK) > -0.5
+    assert ahead_of_linear(floor, 20, EQUAL) > 0.8
+    assert ahead_of_linear(floor, 100, EQUAL) > 1.5
+    assert ahead_of_linear(floor, 800, EQUAL) > 1.7
+    assert ahead_of_linear(floor, 800, STRONG) > 4.5
+    assert ahead_of_linear(floor, 800, CHANCE) > -0.2
+
+
+def test_a_network_that_a_small_dev_happens_to_like_is_not_taken_alone(floor):
+    """Right on the four rows of dev, as the linear model is: that does not show that it is better."""
+    few = Floor.__new__(Floor)
+    vars(few).update(vars(floor) | {"dev": floor.dev[:4], "labels": floor.labels[:4], "of_dev": floor.of_dev[:4]})
+    mix, _, scores = few.choose(20 * right(floor)[:4], no_weights(floor))
+    assert (mix.linear > 0.9, scores["accuracy"]) == (True, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +237,7 @@ def test_numbers_have_a_floor_too():
     assert floor.scores(floor.linear, train)["pearson"] > 0.95
     labels = torch.tensor([[row.label] for row in rows])
     assert floor.choose(3 * labels - 7, torch.zeros(len(task.ngrams), 1))[0].is_network
-    assert floor.fitted(torch.stack([3 * labels - 7] * 3).double(), 1).network == pytest.approx(1 / 3, abs=0.01)
+    assert floor.fitted(torch.stack([3 * labels - 7] * 3).double(), NETWORK).network == pytest.approx(1 / 3, abs=0.01)
     noisy = labels + torch.randn(labels.shape, generator=torch.Generator().manual_seed(0))
     mix, *_ = floor.choose(noisy + 5, torch.zeros(len(task.ngrams), 1))
     assert mix.linear > 0.5

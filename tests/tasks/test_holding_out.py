@@ -12,6 +12,7 @@ from plmkit.tasks.answering.rows import Question
 from plmkit.tasks.contract import Row
 from plmkit.tasks.holding_out import split
 from plmkit.tasks.kinds.classify import Classify
+from plmkit.tasks.kinds.multilabel import MultiLabel
 from plmkit.tasks.kinds.qa import QA
 from plmkit.tasks.kinds.rank import Rank
 from plmkit.tasks.kinds.regress import Regress
@@ -43,6 +44,18 @@ def test_a_tenth_of_the_rows_of_each_label_is_held_out():
     assert Counter(row.label for row in dev) == {"bad": 30, "good": 20, "odd": 10}
     assert sorted([*kept, *dev], key=lambda row: row.line) == rows
     assert kept == [row for row in rows if row in kept]  # in the order of the file
+
+
+def test_of_several_labels_the_rarest_of_each_row_is_held_out_in_proportion():
+    many = [("a",), ("a", "b"), ("b",), ()]
+    rows = [Row(text=f"text {n}", label=many[n % 4], line=n + 1) for n in range(560)]
+    rows += [Row(text=f"rare {n}", label=("a", "b", "rare"), line=561 + n) for n in range(40)]
+    rows += [Row(text="single", label=("a", "single"), line=601)]
+    _, dev = split(rows, MultiLabel().learn(rows, Path("rows.tsv")), 0.1)
+    counts = Counter(label for row in dev for label in row.label)
+    assert (counts["rare"], counts["single"], len(dev)) == (4, 0, 60)
+    assert sum(not row.label for row in dev) == 14
+    assert counts["a"] == pytest.approx(32, abs=4)
 
 
 def test_the_same_rows_are_held_out_every_time_and_they_are_random():

@@ -33,7 +33,7 @@ def registered(monkeypatch):
 
 
 def test_a_kind_takes_its_own_settings_and_leaves_the_others():
-    assert Classify.settings() == ("long", "class_weights", "label_smoothing")
+    assert Classify.settings() == ("long", "label_smoothing", "class_weights")
     assert Sliding.settings() == (*Classify.settings(), "hop")
     kind, left = settle_kind(Sliding(), ["task.hop=4", "task.batch=2", "run.threads=1"])
     assert (kind.hop, left) == (4, ["task.batch=2", "run.threads=1"])

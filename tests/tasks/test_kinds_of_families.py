@@ -22,7 +22,7 @@ from plmkit.tasks.seed_run import build
 from plmkit.tasks.settings import TaskSettings
 
 CLUSTERED = "transformer-xl-wt103-large"  # whose embeddings are narrower for rare tokens
-NAMES = [name for name in CATALOGUE if name.endswith("-tiny") and find(name).architecture.image_pixels is None]
+NAMES = [name for name in CATALOGUE if name.endswith("-tiny") and not find(name).architecture.describes_images]
 SHRUNK = {
     "max_length": 64, "layers": 1, "heads": 2, "width": 16, "inner": 32, "embedding": 8, "cell": 8, "memory": 8,
     "filters": "[[2, 8]]", "cutoffs": "[40, 80]", "local_heads": False,  # in one layer, [CLS] would not see far tokens
@@ -155,14 +155,14 @@ def test_every_network_of_the_catalogue_is_tried():
     def tuned(name: str) -> type:
         return type(find(name).architecture.for_task(0.1))
 
-    reading = {tuned(name) for name in CATALOGUE if find(name).architecture.image_pixels is None}
+    reading = {tuned(name) for name in CATALOGUE if not find(name).architecture.describes_images}
     assert reading == {tuned(name) for name in NAMES}
     assert KINDS.keys() == ROWS.keys() == QUESTIONS.keys()
 
 
 def test_what_is_listed_as_supported_is_what_was_tried():
     for name in CATALOGUE:
-        describes = find(name).architecture.image_pixels is not None
+        describes = find(name).architecture.describes_images
         why = "it describes images and reads no texts" if describes else None
         assert reasons_against(find(name).architecture) == dict.fromkeys(KINDS, why), name
 

@@ -171,6 +171,26 @@ def test_the_sigmoid_loss_is_the_mean_over_all_candidates():
     assert scored == 5
 
 
+def test_training_lowers_the_loss_over_candidates_and_puts_the_relevant_one_first():
+    torch.manual_seed(0)
+    head = rank_head("softmax", {"width": 4, "dropout": 0.0})
+    side = Side(tokens=torch.zeros(6, 1, dtype=torch.long), visible=torch.ones(6, 1, dtype=torch.bool))
+    states = States(hidden=torch.randn(6, 1, 4), pooled=torch.randn(6, 4))
+    batch = Batch(
+        source=side, alternatives=torch.tensor([0, 0, 0, 1, 1, 1]), labels=torch.tensor([[0.0, 1, 0], [0, 0, 1]])
+    )
+    optimizer, losses = torch.optim.SGD(head.parameters(), lr=0.5), []
+    for _ in range(60):
+        loss = head(states, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    scores = head.answers(states, batch).detach()
+    assert scores.argmax(1).tolist() == [1, 2]
+
+
 # tables
 
 

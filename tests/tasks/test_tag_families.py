@@ -17,7 +17,7 @@ from plmkit.tasks.registry import find_kind
 
 WORDS = [["the", "old", "dog", "sees", "it"], [*"我的狗很可爱。"], ["a", "cat"] * 40]
 TAGS = [["O", "B-x", "I-x", "O", "O"], [*"OO", "B-x", *"OOOO"], ["O", "B-x"] * 40]
-READERS = [name for name in SMALLEST if find(name).architecture.image_pixels is None]
+READERS = [name for name in SMALLEST if not find(name).architecture.describes_images]
 
 
 def parts_of(name: str) -> Parts:

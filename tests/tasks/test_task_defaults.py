@@ -200,8 +200,8 @@ def test_settings_of_the_machine_that_the_doctor_would_ignore_are_refused(settin
     assert (ran.code, ran.out, ran.err) == (
         2, "",
         f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which uses run.reader_workers, "
-        "run.valid_share, run.layout, run.column, run.image_column, run.image_folder, run.header, run.weights. "
-        "Leave it out.\n",
+        "run.valid_share, run.layout, run.column, run.image_column, run.image_folder, run.features, run.header, "
+        "run.weights. Leave it out.\n",
     )  # fmt: skip
 
 

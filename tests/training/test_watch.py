@@ -76,3 +76,4 @@ def test_the_epoch_is_counted_from_one_and_told_for_each_stream():
     assert epoch_of(Position(places={"text": Place(epoch=2, index=30)})) == "epoch 3"
     places = {"sentences": Place(epoch=1), "pairs": Place(index=4)}
     assert epoch_of(Position(places=places)) == "epoch 1 of pairs, epoch 2 of sentences"
+    assert epoch_of(Position(places={"pairs": Place(index=4), "sentences": Place(index=8)})) == "epoch 1"

@@ -20,7 +20,17 @@ class CaptionPlan(StretchPlan):
     @property
     def lengths(self) -> np.ndarray:
         """(N, 1) tokens."""
-        return np.asarray(self.stretches[:, 1:] - self.stretches[:, :1])
+        return np.asarray((self.stretches[:, 1::2] - self.stretches[:, ::2]).sum(1, keepdims=True))
+
+
+def captions_of(
+    store: TokenStore, documents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """All captions of the documents: each with its image, its number among that image's, and how many these are."""
+    first, last = store.documents[documents], store.documents[documents + 1]
+    counts = np.asarray(last - first)
+    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... of an image
+    return np.repeat(first, counts) + number, np.repeat(documents, counts), number, np.repeat(counts, counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +42,14 @@ class ImageCaptions(Arrangement[CaptionPlan]):
 
     needs: ClassVar[tuple[str, ...]] = ("end",)
     images: ClassVar[bool] = True
+    describes: ClassVar[bool] = True
     writes: ClassVar[frozenset[str]] = frozenset({"images", "targets"})
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> CaptionPlan:
-        first, last = store.documents[documents], store.documents[documents + 1]
-        counts = np.asarray(last - first)
-        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... of an image
-        captions = np.repeat(first, counts) + number
+        captions, images, _, _ = captions_of(store, documents)
         begin, end = store.sentences[captions], store.sentences[captions + 1]
         stretches = np.stack([begin, np.minimum(end, begin + length)], axis=1)
-        return CaptionPlan(stretches=stretches, labels={"images": np.repeat(documents, counts)})
+        return CaptionPlan(stretches=stretches, labels={"images": images})
 
     def fill(
         self, store: TokenStore, plan: CaptionPlan, chosen: np.ndarray, vocabulary: Vocabulary, length: int

@@ -22,7 +22,8 @@ FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
-OF_MODELS = ("run.json", "model.safetensors")  # a folder with one of these is a model, not text
+COMPRESSED = "compressed.json"  # of a compressed model
+OF_MODELS = ("run.json", "model.safetensors", COMPRESSED)  # a folder with one of these is a model, not text
 
 
 @dataclass(frozen=True, kw_only=True)

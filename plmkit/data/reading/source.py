@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from plmkit.data.feature_files import FeaturePlace
+
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["gz", "zst"]
-Layout = Literal["blank-lines", "document-per-line", "document-per-file", "document-per-row", "pair-per-row"]
+Layout = Literal[
+    "blank-lines", "document-per-line", "document-per-file", "document-per-row", "pair-per-row", "titles-per-query"
+]  # fmt: skip
 CELLS = ("csv", "tsv")  # formats whose first row has the column names, or is already data
 OnBytes = Callable[[int], None]
 
@@ -23,6 +27,14 @@ class Document:
     lines: tuple[int, ...]  # of each paragraph, 1-based; the row in a Parquet file
     pair: bool = False  # its paragraphs are a source and a target, each a text of its own
     image: Path | None = None  # its paragraphs are captions of this image, each a text of its own
+    features: FeaturePlace | None = None  # where the features of regions of this image are, if they are read
+    triple: tuple[int, int, int] | None = None  # numbers of head, relation and tail, whose names its paragraphs are
+    relevance: tuple[int, ...] = ()  # its paragraphs are a search query and these titles; how each met the query
+
+    @property
+    def is_split(self) -> bool:
+        """Are its paragraphs split into sentences?"""
+        return not (self.pair or self.image or self.triple or self.relevance)
 
     @property
     def line(self) -> int:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.encoder import Encoder
+from plmkit.architectures.task_encoder import TaskEncoder
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import InputError
 from plmkit.interop.families.family import SPAN, Family, Net, Pair
@@ -210,28 +211,42 @@ class Bert(Family):
 
 
 class Ernie(Bert):
-    """ERNIE 1: BERT's weights under another name, with ReLU (Sun et al., 2019)."""
+    """ERNIE 1: BERT's weights under another name, with ReLU (Sun et al., 2019); ERNIE 2 adds a task embedding."""
 
     MODEL_TYPE, TITLE, RECIPE, PREFIX = "ernie", "ERNIE", "ernie-1.0", "ernie"
     CLASSES: ClassVar = {name.replace("Bert", "Ernie"): outputs for name, outputs in Bert.CLASSES.items()}
     REFUSALS: ClassVar = {}
+    TASKS = "model.embed.tasks.weight"
 
     def writes(self, architecture: Architecture) -> bool:
+        if isinstance(architecture, TaskEncoder):
+            return has_berts_shape(architecture) and not (architecture.relative_keys or architecture.distance_bias)
         return is_bert(architecture) and architecture.activation == "relu"
 
+    def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
+        """Theirs uses the first task embedding if it is given no task: ours of such rows changes places with it."""
+        if not isinstance(architecture, TaskEncoder) or architecture.task == 0:
+            return [Net(architecture=architecture, weights=weights)]
+        order = torch.arange(architecture.tasks)
+        order[[0, architecture.task]] = order[[architecture.task, 0]]
+        moved = {**weights, self.TASKS: weights[self.TASKS][order]}
+        return [Net(architecture=replace(architecture, task=0), weights=moved)]
+
     def architecture(self, config: dict[str, Any], where: Path) -> Encoder:
-        if config.get("use_task_id"):
-            raise InputError(
-                tr(
-                    "{where} adds a task embedding to every token (use_task_id), as ERNIE 2 and 3 do, which is not "
-                    "supported. Use an ERNIE 1 model.",
-                    where=where,
-                )
-            )
-        return super().architecture(config, where)
+        shape = read_shape(config, where, BERT_DEFAULTS)
+        if not config.get("use_task_id"):
+            return Encoder(**shape)
+        return TaskEncoder(**shape, tasks=config.get("task_type_vocab_size", 3))  # their default
 
     def config(self, architecture: Any) -> dict[str, Any]:
-        return {**write_shape(architecture), "use_task_id": False}
+        if architecture.task_count is None:
+            return {**write_shape(architecture), "use_task_id": False}
+        return {**write_shape(architecture), "use_task_id": True, "task_type_vocab_size": architecture.task_count}
+
+    def pairs(self, architecture: Any, heads: frozenset[str]) -> Iterator[Pair]:
+        if architecture.task_count is not None:
+            yield self.TASKS, (f"{self.PREFIX}.embeddings.task_type_embeddings.weight",)
+        yield from super().pairs(architecture, heads)
 
 
 class Roberta(Family):
@@ -262,6 +277,7 @@ class Roberta(Family):
             isinstance(architecture, Encoder)
             and architecture.is_berts
             and architecture.first > 0
+            and architecture.segments > 0
             and not architecture.is_narrow
             and architecture.activation == "gelu"
         )
@@ -307,10 +323,14 @@ class Roberta(Family):
 
 def is_bert(architecture: Architecture) -> TypeGuard[Encoder]:
     """Whether it is BERT's encoder, of any size."""
+    return isinstance(architecture, Encoder) and architecture.is_berts and has_berts_shape(architecture)
+
+
+def has_berts_shape(architecture: Encoder) -> bool:
+    """Whether its positions, its embeddings and its pooler are like BERT's."""
     return (
-        isinstance(architecture, Encoder)
-        and architecture.is_berts
-        and architecture.first == 0
+        architecture.first == 0
+        and architecture.segments > 0
         and not architecture.is_narrow
         and architecture.pooler_activation == "tanh"
     )

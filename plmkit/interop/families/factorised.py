@@ -158,6 +158,7 @@ class Electra(Family):
             isinstance(architecture, Encoder)
             and architecture.is_berts
             and architecture.first == 0
+            and architecture.segments > 0
             and architecture.activation == architecture.pooler_activation == "gelu"
         )
 

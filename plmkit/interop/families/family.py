@@ -65,6 +65,10 @@ class Family(ABC):
         """The networks to write; several if a run trains several."""
         return [Net(architecture=architecture, weights=weights)]
 
+    def compared_with(self, batch: Batch, architecture: Any) -> Batch:
+        """The batch of texts with what else the network reads, with which a folder is compared."""
+        return batch
+
     def also_given(self, kind: str, batch: Batch) -> dict[str, Tensor]:
         """Further inputs of a class of theirs."""
         return {}

@@ -1,25 +1,21 @@
 """Files of questions: SQuAD's JSON, CMRC's, JSON lines with a paragraph or a question each, and tables."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from plmkit.data.reading.blocks import read_blocks, read_lines
-from plmkit.data.reading.cells import short, where
+from plmkit.data.reading.cells import short
 from plmkit.data.reading.columns import Say, Search
-from plmkit.data.reading.files import format_of
-from plmkit.data.reading.whole import BlockSize, Table, read_table
+from plmkit.data.reading.whole import BlockSize, Table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import kind_of
 from plmkit.language import tr
+from plmkit.tasks.json_documents import Lines, is_json, read_document
 from plmkit.tasks.tables import open_tables
 
 QUESTIONS = "qas"  # the key of a paragraph's list of questions
 NAMES = {"query_text": "question", "query_id": "id", "context_text": "context"}  # of CMRC's first files
 COLUMNS = ("id", "question", "context", "answers", "is_impossible")
-DEEPEST = 50  # levels of JSON
-LONGEST = 1 << 30  # characters of a line: SQuAD's training set is one line of 30 million
 
 
 def open_questions(
@@ -41,12 +37,6 @@ def open_questions(
         yield table_of(path, [one for line, found in paragraphs for one in questions_in(found, path, line)])
 
 
-def is_json(path: Path) -> bool:
-    """Whether it is one JSON document."""
-    format, compression = format_of(path)
-    return format == "jsonl" and path.name.lower().removesuffix(f".{compression}").endswith(".json")
-
-
 def table_of(path: Path, questions: list[tuple[int, dict[str, Any]]]) -> Table:
     if not questions:
         raise InputError(tr("{path} has no questions.", path=path))
@@ -58,53 +48,13 @@ def table_of(path: Path, questions: list[tuple[int, dict[str, Any]]]) -> Table:
 
 def document_questions(path: Path) -> list[tuple[int, dict[str, Any]]]:
     """The questions of a JSON document, with the lines they are on."""
-    if not path.is_file() or not path.stat().st_size:
-        read_table(path)  # says what is wrong
-    blocks = read_blocks(str(path), format_of(path)[1])
-    text = "\n".join(line for _, lines in read_lines(blocks, str(path), longest=LONGEST, cut=False) for line in lines)
-    try:
-        found = json.loads(text)
-        if is_deep(found):
-            raise RecursionError
-    except json.JSONDecodeError as error:
-        raise InputError(
-            tr(
-                "{place}: not JSON ({reason}). Is the file complete? For an object per line, name it .jsonl.",
-                place=where(path, error.lineno),
-                reason=error.msg,
-            )
-        ) from None
-    except RecursionError:
-        raise InputError(tr("{path}: the JSON is nested too deeply to hold questions.", path=path)) from None
+    found, text = read_document(path)
     lines = Lines(text)
     return [
         (lines.of(question), question)
         for paragraph in paragraphs_in(found, path)
         for _, question in questions_in(paragraph, path, lines.number)
     ]
-
-
-def is_deep(value: Any, levels: int = DEEPEST) -> bool:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(levels <= 1 or is_deep(part, levels - 1) for part in parts if isinstance(part, dict | list))
-
-
-class Lines:
-    """Finds the lines of questions that are given in their order in the text."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.place, self.number = text, 0, 1
-
-    def of(self, question: Mapping[str, Any]) -> int:
-        for name in ("id", "question"):
-            value = question.get(name)
-            for written in (json.dumps(value, ensure_ascii=False), json.dumps(value)) if isinstance(value, str) else ():
-                found = self.text.find(written, self.place)
-                if found >= 0:
-                    self.number += self.text.count("\n", self.place, found)
-                    self.place = found
-                    return self.number
-        return self.number
 
 
 def paragraphs_in(found: Any, path: Path) -> Iterator[Mapping[str, Any]]:

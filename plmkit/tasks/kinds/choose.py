@@ -1,6 +1,6 @@
 """Multiple choice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,54 +9,38 @@ import numpy as np
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
-from plmkit.data.reading.cells import is_missing, listed, where
 from plmkit.data.reading.columns import Columns, Say, Search
-from plmkit.data.reading.whole import Table
+from plmkit.data.reading.whole import BlockSize, Table
 from plmkit.errors import InputError
 from plmkit.inference.arguments import text_or_pair
 from plmkit.language import message, tr
 from plmkit.tasks.answers import most_probable, with_probability
+from plmkit.tasks.choice_files import open_choices
+from plmkit.tasks.choice_rows import choice_rows
 from plmkit.tasks.choice_task import ChoiceTask, wrong_answers
+from plmkit.tasks.class_weights import SmoothedTask
 from plmkit.tasks.contract import Baseline, Example, Prediction, Row
 from plmkit.tasks.framing import Texts
 from plmkit.tasks.heads import ChoiceHead
 from plmkit.tasks.report.bootstrap import mean_intervals
 from plmkit.tasks.report.report import Report
-from plmkit.tasks.rows import choices_in, chosen_of, words_in
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choose(ChoiceTask):
+class Choose(SmoothedTask, ChoiceTask):
     """A context, a question, and one of several choices, each read with them (Radford et al., 2018, 3.3)."""
 
     kind: ClassVar[str] = "choose"
     problem: ClassVar[str | None] = "choice"
 
+    def blocks(
+        self, path: str | Path, search: Search, say: Say, size: BlockSize | None = None
+    ) -> Iterator[Table]:  # fmt: skip
+        return open_choices(path, search, say, size)
+
     def read(self, table: Table, search: Search, say: Say, *, labelled: bool = True) -> tuple[list[Row], Columns]:
-        """Rows with `context`, `question` or both, a list of `choices`, and as `label` one of them or its number."""
-        texts = [table.columns.index(name) for name in ("context", "question") if name in table.columns]
-        if not texts or "choices" not in table.columns:
-            raise InputError(
-                tr(
-                    "{path} has the columns {columns}.\n"
-                    "Multiple choice needs context, question or both, choices (a list, as in JSONL) and label.",
-                    path=table.path,
-                    columns=listed(table.columns),
-                )
-            )
-        columns, note = search.within(table.heading, ("label",) if labelled else ())
-        if note:
-            say(note)
-        rows = []
-        for line, cells in zip(table.lines, table.rows, strict=True):
-            place = where(table.path, line)
-            choices = choices_in(cells[table.columns.index("choices")], place)
-            text = " ".join(words_in(cells[column], table.columns[column], place) for column in texts)
-            label = cells[table.columns.index(columns.label)] if columns.label else None
-            chosen = None if is_missing(label) or label == "" else chosen_of(label, choices, place)
-            rows.append(Row(text=text, choices=choices, label=chosen, line=line))
-        return rows, columns
+        return choice_rows(table, search, say, labelled=labelled)
 
     def input_row(self, given: Any, number: int, model: Path) -> Row:
         choices = given.get("choices") if isinstance(given, Mapping) else None
@@ -85,7 +69,8 @@ class Choose(ChoiceTask):
         return self.framed(rows, tokenizer, length, choosing=True)
 
     def head(self, architecture: Architecture, dropout: float = 0.1) -> ChoiceHead:
-        return ChoiceHead(**self.head_settings(architecture, dropout))
+        settings = self.head_settings(architecture, dropout)
+        return ChoiceHead(label_smoothing=self.label_smoothing, **settings)
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
         probabilities = self.probabilities(answers)

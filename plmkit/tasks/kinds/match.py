@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from plmkit.architectures.contract import Architecture
@@ -22,6 +23,7 @@ from plmkit.tasks.contract import Baseline, Example, Prediction, Row, learned
 from plmkit.tasks.framing import Texts
 from plmkit.tasks.heads import SEPARATOR
 from plmkit.tasks.lexical import tfidf_cosines, tfidf_vectors
+from plmkit.tasks.long_texts import CUT, MAX
 from plmkit.tasks.match_head import LOSSES, NEGATIVES, MatchHead
 from plmkit.tasks.match_scores import (
     Block,
@@ -37,8 +39,8 @@ from plmkit.tasks.report.bootstrap import mean_intervals
 from plmkit.tasks.report.calibration import agreement
 from plmkit.tasks.report.numbers import binary_intervals, number_intervals
 from plmkit.tasks.report.report import Mistake, Mistakes, Report
-from plmkit.tasks.row_task import RowTask
 from plmkit.tasks.rows import check_trainable, read_texts, text_row
+from plmkit.tasks.split_texts import SplitTask
 
 GRADED, BINARY, PAIRS = "graded", "binary", "pairs"  # labels are scores; 0 and 1; all 1, or missing
 USUAL = {GRADED: "mse", BINARY: "cosent", PAIRS: NEGATIVES}
@@ -58,12 +60,13 @@ class Matched(Prediction):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Match(RowTask):
+class Match(SplitTask):
     """Two texts, each read by itself: the cosine of their vectors (Reimers & Gurevych, 2019, 3)."""
 
     kind: ClassVar[str] = "match"
     reads: ClassVar[frozenset[str]] = frozenset({"hidden"})
     best: ClassVar[str] = "spearman"
+    apart: ClassVar[bool] = True
     embeds: ClassVar[bool] = True
     tunes: ClassVar[bool] = True
 
@@ -80,6 +83,13 @@ class Match(RowTask):
         if self.loss not in CHOICES:
             raise SettingError(
                 tr("task.loss takes {losses}; found '{loss}'.", losses=comma().join(CHOICES), loss=self.loss)
+            )
+        if self.long == MAX:
+            raise SettingError(
+                tr(
+                    "--task match makes one vector of the windows of a text, their mean: task.long takes cut or "
+                    "windows."
+                )
             )
         if not self.scale > 0:
             raise SettingError(tr("task.scale must be above 0; found {scale:g}.", scale=self.scale))
@@ -113,8 +123,13 @@ class Match(RowTask):
         """(examples,) from 0 to 1, or (examples, 2) numbers that equal texts share."""
         if self.settled_loss != NEGATIVES:
             return super().labels(examples, vocabulary, width)
-        numbers: dict[tuple[int, ...], int] = {}
-        known = [[tuple(framed.tokens.tolist()) for framed in example.inputs] for example in examples]
+        numbers: dict[Any, int] = {}
+        known: list[list[Any]] = [
+            [tuple(framed.tokens.tolist()) for framed in example.inputs]
+            if self.long == CUT
+            else [example.row.text, example.row.other]  # of an equal text, another window may be read
+            for example in examples
+        ]
         return torch.tensor([[numbers.setdefault(text, len(numbers)) for text in pair] for pair in known])
 
     @property
@@ -126,15 +141,11 @@ class Match(RowTask):
         return MatchHead(pooling=pooling, loss=self.settled_loss, scale=self.scale)
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
-        cosines = (answers[:, 0] * answers[:, 1]).sum(-1).tolist()
-        return [
-            Matched(
-                label=self.meaning(cosine),
-                cosine=cosine,
-                vectors=None if example.label is None else vectors.numpy(),
-            )
-            for cosine, vectors, example in zip(cosines, answers, examples, strict=True)
-        ]
+        (example,) = examples
+        vectors = F.normalize(self.of_texts(answers, example), dim=-1)
+        cosine = float(vectors[0] @ vectors[1])
+        kept = None if example.label is None else vectors.numpy()
+        return [Matched(label=self.meaning(cosine), cosine=cosine, vectors=kept)]
 
     def meaning(self, cosine: float) -> float:
         """A cosine in terms of the training labels."""

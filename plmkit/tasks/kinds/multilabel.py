@@ -148,6 +148,11 @@ class MultiLabel(WeighedTask):
     def check(self, rows: Sequence[Row], path: Path, say: Say = ignore) -> None:
         check_lists(rows, self.classes, path)
 
+    def strata(self, rows: Sequence[Row]) -> list[str]:
+        """The rarest label of each row, so that no label is missing on either side (Sechidis et al., 2011)."""
+        counts = Counter(label for row in rows for label in row.label)
+        return [min(row.label, key=lambda label: (counts[label], label), default="") for row in rows]
+
     def remark(self, file: Labelled, say: Say) -> None:
         if all(len(row.label) <= 1 for row in file.rows):
             say(

@@ -1,7 +1,7 @@
 """Ranking the candidates of a query."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -27,7 +27,7 @@ from plmkit.tasks.rank_rows import candidates_in, grouped_rows, is_listed, liste
 from plmkit.tasks.rank_scores import first_rank, mean, query_scores, random_average_precision, rank_scores
 from plmkit.tasks.report.bootstrap import mean_intervals
 from plmkit.tasks.report.report import Mistake, Mistakes, Report
-from plmkit.tasks.row_task import RowTask
+from plmkit.tasks.split_texts import SplitTask
 
 LISTS = 12  # key of the random numbers for the lists of an epoch
 
@@ -49,7 +49,7 @@ class Ranked(Prediction):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rank(RowTask):
+class Rank(SplitTask):
     """A query and its candidates, each read with it and scored (Liu et al., 2019, 3.2)."""
 
     kind: ClassVar[str] = "rank"
@@ -123,7 +123,8 @@ class Rank(RowTask):
 
     def for_epoch(self, examples: Sequence[Example], seed: int, epoch: int) -> list[Example]:
         """The candidates of each query in lists of `candidates`, each with one relevant candidate."""
-        return [made for number, one in enumerate(examples) for made in self.lists(one, (seed, LISTS, epoch, number))]
+        shown = super().for_epoch(examples, seed, epoch)
+        return [made for number, one in enumerate(shown) for made in self.lists(one, (seed, LISTS, epoch, number))]
 
     def lists(self, example: Example, key: tuple[int, ...]) -> list[Example]:
         relevance = np.asarray(example.label)
@@ -132,7 +133,7 @@ class Rank(RowTask):
             return []  # nothing to prefer, or nothing to prefer it to
         made = lists_of(relevant, others, self.candidates, generator(*key))
         return [
-            replace(example, inputs=tuple(example.inputs[place] for place in chosen), label=relevance[chosen])
+            Example(row=example.row, inputs=tuple(example.inputs[place] for place in chosen), label=relevance[chosen])
             for chosen in made
         ]
 
@@ -143,7 +144,7 @@ class Rank(RowTask):
         return rank_head(self.loss, self.head_settings(architecture, dropout))
 
     def decide(self, answers: Tensor, examples: Sequence[Example]) -> list[Prediction]:
-        logits = answers[:, 0]
+        logits = self.of_texts(answers, examples[0])[:, 0]
         scores = logits.sigmoid() if self.loss == "sigmoid" else logits
         ranks = torch.empty(len(logits), dtype=torch.long)
         ranks[logits.argsort(descending=True, stable=True)] = torch.arange(1, len(logits) + 1)

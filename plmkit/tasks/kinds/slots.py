@@ -56,8 +56,8 @@ class Slots(Tag):
         )  # fmt: skip
         return SlotsHead(intent, self.tag_head(architecture, dropout))
 
-    def stratum(self, row: Row) -> str:
-        return intent_of(row)
+    def strata(self, rows: Sequence[Row]) -> list[str]:
+        return [intent_of(row) for row in rows]
 
     def labels(self, examples: Sequence[Example], vocabulary: Vocabulary, width: int) -> Tensor:
         """(examples, 1 + W): the intent, then the tags."""

@@ -20,6 +20,7 @@ from plmkit.language import comma, message, tr
 from plmkit.tasks.answers import LISTED
 from plmkit.tasks.contract import TOKEN, Baseline, Example, Prediction, Row, Task, learned
 from plmkit.tasks.heads import TaskHead
+from plmkit.tasks.report.calibration import Calibration, reliability
 from plmkit.tasks.report.classes import table_of
 from plmkit.tasks.report.report import Mistakes, Report
 from plmkit.tasks.report.tags import tag_intervals
@@ -139,11 +140,19 @@ class Tag(Task):
         """By sentence; a mistake is a sentence with wrong spans, or wrong tags where these mark none."""
         scores = Tag.score(self, predictions, rows)
         per_class, means = table_of(scores["types"])
+        found = [cast(TagPrediction, one) for one in predictions]
+        confidence = np.array([probability for one in found for probability in one.tag_probabilities])
+        right = [
+            tag == true
+            for one, row in zip(found, rows, strict=True)
+            for tag, true in zip(one.tags, row.label, strict=True)
+        ]
         return Report(
             scores=scores,
             intervals=tag_intervals([found.label for found in predictions], [row.label for row in rows], self.scheme),
             per_class=per_class,
             means=means,
+            calibration=Calibration(scaled=reliability(confidence, np.array(right))) if right else None,  # of words
             mistakes=Mistakes.of(wrong_sentences(predictions, rows, self.scheme), "wrong"),
         )
 

@@ -18,6 +18,14 @@ def test_seqevals_modes_disagree_on_a_span_without_its_beginning():
     assert scores["words"] == 6
 
 
+def test_entity_scores_equal_a_count_by_hand():
+    """Of three spans, one is found, one with another type, and one too long; a fourth is none: 1 of 3, and 1 of 4."""
+    gold = tags("B-a I-a O B-b O B-a O")
+    predicted = tags("B-a I-a O B-a B-b B-a I-a")
+    scores = tag_scores(predicted, gold, "BIO")
+    assert [scores[name] for name in ("precision", "recall", "f1")] == pytest.approx([1 / 4, 1 / 3, 2 / 7])
+
+
 def test_each_type_has_its_row_and_longer_spans_are_wrong():
     scores = tag_scores(tags("B-a I-a O", "O S-b O".replace("S", "B")), tags("B-a O O", "O B-b O"), "BIO")
     assert scores["types"] == [

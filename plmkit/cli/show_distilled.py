@@ -1,0 +1,38 @@
+"""What `plm distill` prints: teacher, student and the student alone side by side."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from plmkit.cli.show import console
+from plmkit.distillation.report import title
+from plmkit.language import tr
+from plmkit.terminal.labels import label
+
+
+def distilled(compared: Sequence[Mapping[str, Any]], out: Path, *, hints: bool) -> None:
+    measure = compared[0]["measure"]
+    heading = tr("validation loss") if measure.startswith("valid/") else tr("dev {measure}", measure=label(measure))
+    table = Table(box=None, pad_edge=False)
+    table.add_column()
+    for name in (tr("parameters"), tr("size"), tr("time per text"), heading):
+        table.add_column(name, justify="right")
+    for one in compared:
+        table.add_row(title(one["name"]), f"{one['parameters']:,}", *cells(one))
+    console.print(table)
+    if hints:
+        console.print(
+            tr("The student is in {out}: every command reads it like any other model.", out=out), markup=False
+        )
+
+
+def cells(one: Mapping[str, Any]) -> tuple[str, str, str]:
+    spent, score, deviation = one["milliseconds"], one["score"], one["deviation"]
+    shown = "–" if score is None else f"{score:.4f}"
+    return (
+        f"{one['bytes'] / 1e6:,.1f} MB",
+        "–" if spent is None else f"{spent:.2f} ms",
+        f"{shown} ± {deviation:.4f}" if deviation else shown,
+    )

@@ -1,0 +1,1 @@
+"""A large model teaches a small one: its predictions, its states, or both."""

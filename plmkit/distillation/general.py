@@ -1,0 +1,170 @@
+"""The general stage: a student is trained on text that it reads together with its teacher."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from plmkit.catalogue import CATALOGUE, find
+from plmkit.data.reading.columns import Say
+from plmkit.distillation.initial import RANDOM, chosen_layers, initialise
+from plmkit.distillation.methods import alone, distilled, find_method, lm_of
+from plmkit.distillation.teacher import NetworkTeacher, check_comparable, has_lm_head, shape_of, teacher_network
+from plmkit.errors import SettingError
+from plmkit.inference.loading import Parts, read_parts, without_generator
+from plmkit.interop.families import FAMILIES
+from plmkit.language import comma, tr
+from plmkit.network import Network
+from plmkit.objectives.causal_lm import CausalLM
+from plmkit.recipe import Recipe
+from plmkit.storage.tensors import WEIGHTS, checksum
+from plmkit.tokenizers.tokenizer import Tokenizer
+from plmkit.training.run_folder import RunFolder
+from plmkit.training.run_record import PretrainRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student:
+    """What STUDENT names: a recipe, or a folder whose weights it starts from."""
+
+    recipe: Recipe
+    start: Path | None = None
+
+    @classmethod
+    def named(cls, name: str, say: Say) -> "Student":
+        if name in CATALOGUE:
+            return cls(recipe=find(name))
+        if not Path(name).exists():
+            find(name)  # raises, and says which recipe may be meant
+        record = RunFolder(Path(name)).record
+        if isinstance(record, PretrainRecord):
+            return cls(recipe=alone(record.recipe) if has_lm(record.recipe) else record.recipe, start=Path(name))
+        parts = read_parts(name, say)
+        family = next((one for one in FAMILIES if parts.model_type == one.MODEL_TYPE), None)
+        recipe = find(family.RECIPE if family else "bert-base")
+        stages = tuple(replace(one, length=min(one.length, parts.architecture.max_length)) for one in recipe.stages)
+        own = replace(recipe, name=name, architecture=parts.architecture, stages=stages, objectives=(lm_of(recipe),))
+        return cls(recipe=own, start=Path(name))
+
+
+def has_lm(recipe: Recipe) -> bool:
+    try:
+        lm_of(recipe)
+    except SettingError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class TeacherGuide:
+    """The teacher of a run."""
+
+    parts: Parts
+    causal: bool  # the student predicts the next token, not masked ones
+    layers: str | tuple[int, ...]  # of --init
+    starts: bool  # the student has weights of its own
+
+    @cached_property
+    def as_json(self) -> dict[str, Any]:
+        files = sorted(self.parts.folder.glob("*.safetensors")) or [self.parts.folder / WEIGHTS]
+        layers = self.layers if isinstance(self.layers, str) else comma().join(map(str, self.layers))
+        sums = [checksum(file) for file in files if file.is_file()]
+        return {"folder": str(self.parts.folder), "checksums": sums, "init": layers}
+
+    def initialise(self, network: Network, say: Say) -> None:
+        if self.layers == RANDOM or self.starts:
+            return
+        architecture = self.parts.architecture
+        student = network.model.settings
+        layers = chosen_layers(self.layers, student.layers, architecture.layers)
+        fits = type(student) is type(architecture) and initialise(network, self.parts.weights, layers)
+        if fits:
+            say(tr("Initialised from layers {layers} of the teacher.", layers=comma().join(map(str, layers))))
+        elif isinstance(self.layers, tuple):
+            raise SettingError(
+                tr("--init: layers of the teacher do not fit into the student's, which have another shape.")
+            )
+        else:
+            say(tr("The student's layers have another shape than the teacher's, so it is initialised randomly."))
+
+    def attach(self, network: Network, tokenizer: Tokenizer, device: torch.device, say: Say) -> None:
+        check_vocabulary(self.parts.tokenizer, tokenizer, str(self.parts.folder))
+        network.teacher = NetworkTeacher(teacher_network(self.parts, device), self.causal)
+
+
+def check_vocabulary(teacher: Tokenizer, student: Tokenizer, folder: str) -> None:
+    """Refuse a student whose tokens are not the teacher's."""
+    if not same_vocabulary(teacher, student):
+        raise SettingError(
+            tr(
+                "The student has another vocabulary than {teacher} ({ours:,} tokens, not {theirs:,}), so they cannot "
+                "be compared token by token.\n"
+                "Name a recipe in place of its folder: it takes the teacher's tokenizer. Or fine-tune the teacher, and "
+                "distil the task with --method soft.",
+                teacher=folder,
+                ours=len(student.vocabulary),
+                theirs=len(teacher.vocabulary),
+            )
+        )
+
+
+def same_vocabulary(first: Tokenizer, second: Tokenizer) -> bool:
+    return list(first.vocabulary.tokens) == list(second.vocabulary.tokens)
+
+
+def teacher_parts(folder: Path, say: Say) -> Parts:
+    return without_generator(read_parts(folder, say))
+
+
+def prepare_recipe(student: Student, teacher: Parts, method: str) -> Recipe:
+    """The student's recipe with the objectives of a method, after checking that the teacher can teach it."""
+    find_method(method)
+    check_comparable(teacher, tr("The teacher"))
+    recipe = student.recipe
+    causal = is_causal(recipe)
+    if (teacher.architecture.generates == "causal") != causal:
+        raise SettingError(
+            tr(
+                "{teacher} {theirs}, and {recipe} {ours}: they cannot be compared token by token. Choose a student of "
+                "the same kind.",
+                teacher=teacher.folder,
+                recipe=recipe.name,
+                theirs=predicts(not causal),
+                ours=predicts(causal),
+            )
+        )
+    made = distilled(recipe, method, shape_of(teacher.architecture))
+    if any(one.name == "soft_targets" for one in made.objectives) and not has_lm_head(teacher, causal):
+        raise SettingError(
+            tr(
+                "{teacher} has no LM head, whose predictions --method {method} needs. Use --method tinybert or minilm, "
+                "or a teacher with its pretraining head.",
+                teacher=teacher.folder,
+                method=method,
+            )
+        )
+    return made
+
+
+def check_length(recipe: Recipe, teacher: Parts) -> None:
+    """Refuse rows that the teacher cannot read."""
+    if recipe.max_length > teacher.architecture.max_length:
+        raise SettingError(
+            tr(
+                "{recipe} is trained on rows of {length} tokens, but the teacher reads at most {maximum}. Set shorter "
+                "ones: --set 'stages=[[1.0, {maximum}]]'.",
+                recipe=recipe.name,
+                length=recipe.max_length,
+                maximum=teacher.architecture.max_length,
+            )
+        )
+
+
+def predicts(causal: bool) -> str:
+    return tr("predicts the next token") if causal else tr("predicts masked tokens from both sides")
+
+
+def is_causal(recipe: Recipe) -> bool:
+    return isinstance(lm_of(recipe), CausalLM)

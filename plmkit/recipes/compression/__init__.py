@@ -1,0 +1,1 @@
+"""Small networks that a large one teaches."""

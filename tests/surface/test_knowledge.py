@@ -1,0 +1,364 @@
+"""A second stage on triples: from any BERT, to ranks, completions and what it forgets."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from made_graph import HEADER, lines_of, triples, write_triples
+from safetensors.torch import load_file
+
+import plmkit
+from plmkit.api import pretraining
+from plmkit.corruption.arrange.triples import EntityCloze, MissingEntity, MissingRelation
+from plmkit.data.batch import IGNORE
+from plmkit.errors import PlmError
+from plmkit.inference.completing import complete_triple
+from plmkit.inference.loading import load, read_parts
+from plmkit.inference.ranking import Ranker, evaluate_triples
+from plmkit.inference.triple_rows import TripleReader, names_of
+from plmkit.preparation.prepare import prepare
+from plmkit.terminal.screen import Screen
+from plmkit.training.job import initial_network
+
+SMALL = [
+    part
+    for setting in (
+        "run.threads=1",
+        "schedule.learning_rate=6e-3",
+        "run.valid_share=0.02",
+        "streams.text.weight=0.05",
+        "streams.entities.weight=0.5",
+    )
+    for part in ("--set", setting)
+]
+
+
+@pytest.fixture(scope="module")
+def graph_file(made) -> Path:
+    return write_triples(made / "graph" / "triples.tsv")
+
+
+@pytest.fixture(scope="module")
+def pretrained(made, mixed_corpus, tiny_settings) -> Path:
+    """A tiny BERT whose vocabulary has all names of the graph."""
+    names = sorted({name.replace("_", " ") for row in triples() for name in row})
+    text = made / "graph" / "text.txt"
+    text.parent.mkdir(exist_ok=True)
+    text.write_text(mixed_corpus.read_text() + "\n\n" + "\n\n".join(f"{name}. {name}." for name in names * 3))
+    settings = dict(setting.split("=", 1) for setting in tiny_settings[1::2]) | {"tokenizer.size": 600}
+    plmkit.pretrain("bert-tiny", text, made / "graph" / "bert", steps=20, settings=settings, quiet=True)
+    return made / "graph" / "bert"
+
+
+@pytest.fixture(scope="module")
+def facts(made, graph_file, pretrained, mixed_corpus) -> Path:
+    """A tiny BERT that continued on the triples, with text beside them."""
+    settings = dict(setting.split("=") for setting in SMALL[1::2])
+    plmkit.pretrain(
+        "kg-stage", [graph_file, mixed_corpus], made / "facts", start=pretrained, steps=400, settings=settings,
+        quiet=True,
+    )  # fmt: skip
+    return made / "facts"
+
+
+def request_of(graph_file, start, out, texts=()):
+    paths = tuple(map(str, (graph_file, *texts)))
+    return pretraining(
+        "kg-stage", paths, out, steps=1, minutes=None, tokens=None, sets=[], column=None, header=True, extend=False,
+        start=start,
+    )  # fmt: skip
+
+
+def built(request, start):
+    screen = Screen(quiet=True)
+    material = prepare(request.settings, request.corpora, None, 0, screen, tokenizer=start.folder)
+    return initial_network(request, material, start, screen), material
+
+
+def test_the_second_stage_starts_with_the_weights_of_the_first(graph_file, pretrained, tmp_path):
+    start = read_parts(pretrained)
+    network, _ = built(request_of(graph_file, pretrained, tmp_path / "out"), start)
+    own = network.state_dict()
+    kept = [name for name in start.weights if name.startswith(("model.", "heads.masked_lm."))]
+    assert len(kept) > 30
+    assert all(torch.equal(own[name], start.weights[name]) for name in kept)
+
+
+def test_entities_start_from_the_tokens_of_their_names(graph_file, pretrained, tmp_path):
+    start = read_parts(pretrained)
+    network, material = built(request_of(graph_file, pretrained, tmp_path / "out"), start)
+    own, tokens = network.state_dict(), start.weights["model.embed.tokens.weight"]
+    names = material.graph.entities.names
+    for name in ("kathmandu", "spanish", "africa"):
+        expected = tokens[start.tokenizer.encode_plain(name)].mean(0)
+        assert torch.allclose(own["heads.entity.entities.weight"][names.index(name)], expected, atol=1e-6)
+    for part in ("transform.weight", "norm.weight"):
+        assert torch.equal(own[f"heads.entity.table.{part}"], own[f"heads.masked_lm.vocabulary.{part}"])
+    bias = own["heads.entity.table.bias"].exp()
+    assert bias[names.index("asia")] > bias[names.index("nepali")] > 0
+    assert float(bias.sum()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_toy_graph_is_learned_and_language_is_measured(facts, graph_file, plm):
+    scores = plm("evaluate", facts, graph_file, "--json").json
+    assert scores["both"]["hits@1"] >= 0.9, scores
+    assert scores["tails"]["hits@1"] >= 0.9, scores
+    assert scores["relation_accuracy"] >= 0.9, scores
+    assert scores["plausibility_accuracy"] >= 0.75, scores
+    for part in ("tails", "heads", "both", "relations"):
+        assert scores[part]["mrr"] >= scores[part]["raw_mrr"]
+        assert scores[part]["mean_rank"] <= scores[part]["raw_mean_rank"]
+    result = json.loads((facts / "run.json").read_text())["result"]
+    assert {"before/text/masked_lm", "valid/text/masked_lm"} <= result.keys()
+    first = json.loads((facts / "metrics.jsonl").read_text().splitlines()[0])
+    assert (first["step"], first["valid/text/masked_lm"]) == (0, result["before/text/masked_lm"])
+
+
+def test_a_cloze_learns_the_toy_graph_too_and_any_masked_model_can_be_asked(facts, pretrained, graph_file, plm):
+    after = plm("evaluate", facts, graph_file, "--by", "cloze", "--json").json
+    before = plm("evaluate", pretrained, graph_file, "--by", "cloze", "--json").json
+    assert after["tails"]["mrr"] > 2 * before["tails"]["mrr"]
+    assert before.keys() == {"triples", "known", "reading", "tails", "heads", "both"}
+    shown = plm("evaluate", facts, graph_file)
+    assert shown.code == 0 and "Hits@10" in shown.out and "tails and heads" in shown.out
+
+
+def test_the_rows_of_a_question_are_those_of_the_training(facts, graph_file, pretrained, tmp_path):
+    """The reader of triples and the training make the same rows, but for the name that is to be predicted."""
+    model = load(facts, "cpu")
+    request = request_of(graph_file, pretrained, tmp_path / "out")
+    _, material = built(request, read_parts(pretrained))
+    graph, vocabulary, length = material.graph, model.tokenizer.vocabulary, model.max_length
+    reader = TripleReader(model, names_of(model, graph))
+    documents = np.arange(len(material.store.documents) - 1)
+    numbers, rng = np.asarray(material.store.triples), np.random.default_rng(0)
+
+    def same(one, other):
+        return np.array_equal(one.tokens, other.tokens) and np.array_equal(one.segments, other.segments)
+
+    for side, first in ((2, 0), (0, len(documents))):
+        plan = MissingEntity().plan(material.store, documents, length, rng)
+        trained = MissingEntity().fill(material.store, plan, first + documents, vocabulary, length)
+        kind, asked = reader.missing_entity(numbers, side)
+        made = kind.fill(reader.names.store, asked, documents, vocabulary, length)
+        assert same(made, trained)
+        assert np.array_equal(made.entities != IGNORE, trained.entities != IGNORE)
+    plan = MissingRelation().plan(material.store, documents, length, rng)
+    kind, asked = reader.missing_relation(numbers)
+    assert same(
+        kind.fill(reader.names.store, asked, documents, vocabulary, length),
+        MissingRelation().fill(material.store, plan, documents, vocabulary, length),
+    )
+    tail = int(numbers[0, 2])
+    plan = EntityCloze().plan(material.store, documents[:1], length, rng)
+    kind, asked = reader.cloze(numbers[:1], 2, int(reader.names.lengths[tail]))
+    assert same(
+        kind.fill(reader.names.store, asked, np.array([0]), vocabulary, length),
+        EntityCloze().fill(material.store, plan, np.array([0]), vocabulary, length),
+    )
+
+
+def test_scores_do_not_depend_on_the_other_rows_of_a_batch(facts):
+    model = load(facts, "cpu")
+    ranker = Ranker(model, model.graph)
+    queries = model.graph.triples[:12].copy()
+    (chosen, whole), *_ = ranker.table_scores(queries, 2)
+    for place, query in enumerate(chosen.tolist()):
+        (_, alone), *_ = ranker.table_scores(queries[query : query + 1], 2)
+        assert torch.allclose(alone[0], whole[place], atol=1e-4)
+    cloze = dict(
+        pair
+        for numbers, scores in ranker.cloze_scores(queries[:3], 2)
+        for pair in zip(numbers.tolist(), scores, strict=True)
+    )
+    name = ranker.names.tokens_of(5)
+    kind, plan = ranker.reader.cloze(queries[:1], 2, len(name))
+    ((_, states, batch),) = list(ranker.reader.states(kind, plan, "masked_lm"))
+    with torch.inference_mode():
+        logs = model.network.heads["masked_lm"].vocabulary(states.hidden[batch.predicted]).log_softmax(-1)
+    assert float(cloze[0][5]) == pytest.approx(float(logs[range(len(name)), name].mean()), abs=1e-4)
+
+
+def test_plm_complete_finds_tails_heads_and_relations(facts, plm):
+    ran = plm("complete", facts, "--head", "Kathmandu", "--relation", "capital_of", "--top", 3)
+    assert ran.code == 0, ran.err
+    assert "nepal" in ran.out.splitlines()[0] and "known to be true" in ran.out.splitlines()[0]
+    found = plm("complete", facts, "--tail", "nepal", "--relation", "capital of", "--json").json
+    assert found["answers"][0]["name"] == "kathmandu"
+    assert found["answers"][0].keys() == {"id", "name", "probability", "known"}
+    found = plm("complete", facts, "--head", "nepal", "--tail", "asia", "--json").json
+    assert (found["answers"][0]["id"], found["answers"][0]["name"]) == ("lies_in", "lies in")
+    assert sum(one["probability"] for one in found["answers"]) == pytest.approx(1.0, abs=1e-5)
+    true, false = (
+        plm("complete", facts, "--head", head, "--relation", "speaks", "--tail", "nepali", "--json").json
+        for head in ("nepal", "ottawa")
+    )
+    assert true["probability"] > false["probability"]
+    assert (true["known"], false["known"]) == (True, False)
+    shown = plm("complete", facts, "--head", "nepal", "--relation", "speaks", "--tail", "nepali")
+    assert shown.out.startswith("true with probability 0.") and "(known to be true)" in shown.out
+
+
+def test_a_name_that_is_not_in_the_graph_is_read_as_text(facts, plm):
+    ran = plm("complete", facts, "--head", "bejing", "--relation", "is the capital of")
+    assert ran.code == 0
+    assert "'bejing' is not in the graph, and is read as text. Did you mean 'beijing'?" in ran.err
+    assert "'is the capital of' is not in the graph" in ran.err
+    assert len(ran.out.splitlines()) == 10
+    answers = load(facts, "cpu").complete(head="zanzibar", relation="lies_in", top=2)
+    assert [one.known for one in answers] == [False, False]
+
+
+def test_unknown_entities_are_counted_and_said(facts, plm, tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_text(
+        HEADER + lines_of([*triples()[:4], ("oslo", "capital_of", "norway"), ("oslo", "speaks", "english")])
+    )
+    ran = plm("evaluate", facts, path, "--json")
+    assert (ran.json["triples"], ran.json["left_out"]) == (4, 2)
+    assert "2 of 6 triples" in ran.err and "(2 of them)" in ran.err and "'oslo', " in ran.err and "line 6" in ran.err
+    path.write_text(HEADER + "oslo\tcapital_of\tnorway\n")
+    ran = plm("evaluate", facts, path)
+    assert (ran.code, "has no triple of the graph" in ran.err) == (2, True)
+
+
+def test_known_triples_of_other_files_are_filtered(facts, plm, tmp_path):
+    test = write_triples(tmp_path / "test.tsv", [("japan", "speaks", "english")])
+    more = write_triples(
+        tmp_path / "more.tsv", [("japan", "speaks", name) for name in ("chinese", "french", "spanish")]
+    )
+    alone, known = (plm("evaluate", facts, test, *options, "--json").json for options in ((), ("--known", more)))
+    assert known["known"] == alone["known"] + 3
+    assert known["tails"]["mean_rank"] <= alone["tails"]["mean_rank"]
+    assert known["tails"]["raw_mean_rank"] == alone["tails"]["raw_mean_rank"]
+
+
+def test_the_folder_continues_exports_fills_and_fine_tunes(
+    facts, graph_file, mixed_corpus, pretrained, rows_file, plm, tmp_path
+):
+    again = tmp_path / "again"
+    ran = plm("pretrain", "kg-stage", graph_file, "--from", facts, "--out", again, "--steps", 1, *SMALL)
+    assert ran.code == 0, ran.err
+    assert "initialised randomly" not in ran.err  # the same graph: its heads are kept
+    ran = plm("pretrain", "kg-stage", graph_file, "--from", facts, "--out", again, "--steps", 3, *SMALL, "--extend")
+    assert ran.code == 0 and json.loads((again / "run.json").read_text())["result"]["steps"] == 4
+    other = write_triples(tmp_path / "other.tsv", triples()[:9])
+    ran = plm("pretrain", "kg-stage", other, "--from", facts, "--out", tmp_path / "new", "--steps", 1, *SMALL)
+    assert ran.code == 0 and "no weights for relation" in ran.err
+    ran = plm("export", facts, tmp_path / "hub", "--json")
+    assert ran.code == 0 and ran.json["checked"], ran.err
+    assert len(plmkit.load(facts, device="cpu").fill("the cat [MASK] a house.", top=2)[0]) == 2
+    ran = plm("finetune", facts, "--task", "classify", "--train", rows_file, "--epochs", 1, "--out", tmp_path / "task",
+              "--set", "run.threads=1")  # fmt: skip
+    assert ran.code == 0, ran.err
+    ran = plm("pretrain", "kg-stage", graph_file, "--from", tmp_path / "hub", "--out", tmp_path / "from_hub",
+              "--steps", 1, *SMALL)  # fmt: skip
+    assert ran.code == 0, ran.err
+    ours, theirs = load_file(facts / "model.safetensors"), read_parts(tmp_path / "hub").weights
+    assert torch.equal(ours["model.blocks.0.attention.output.weight"], theirs["model.blocks.0.attention.output.weight"])
+
+
+@pytest.mark.parametrize("recipe", ["roberta-tiny", "albert-tiny", "electra-tiny", "ernie-mini"])
+def test_it_starts_from_every_kind_of_encoder(recipe, graph_file, mixed_corpus, tiny_settings, plm, tmp_path):
+    start, out = tmp_path / "start", tmp_path / "out"
+    sets = [*tiny_settings, *(("--set", "architecture.embedding=16") if recipe[:2] in ("al", "el") else ())]
+    if recipe == "ernie-mini":
+        sets[1] = "stages=[[0.3, 32], [0.6, 32], [1.0, 32]]"
+    ran = plm("pretrain", recipe, mixed_corpus, "--out", start, "--steps", 2, *sets)
+    assert ran.code == 0, ran.err
+    ran = plm("pretrain", "kg-stage", graph_file, mixed_corpus, "--from", start, "--out", out, "--steps", 6, *SMALL)
+    assert ran.code == 0, ran.err
+    scores = plm("evaluate", out, graph_file, "--json").json
+    assert 0 < scores["both"]["mrr"] <= 1
+    kept = read_parts(start).architecture
+    assert load(out, "cpu").architecture.width == (kept.width if recipe != "electra-tiny" else 32)
+
+
+def test_tails_alone_are_ranked_where_tails_alone_are_trained(graph_file, pretrained, plm, tmp_path):
+    ran = plm("pretrain", "kg-stage", graph_file, "--from", pretrained, "--out", tmp_path / "out", "--steps", 2,
+              "--set", "corruption.missing_entity.both=false", "--set", "corruption.entity_cloze.both=false",
+              *SMALL)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "No text is given beside the triples" in ran.err
+    scores = plm("evaluate", tmp_path / "out", graph_file, "--json").json
+    assert "tails" in scores and not {"heads", "both"} & scores.keys()
+
+
+def test_without_a_model_to_start_from_a_new_network_is_trained(graph_file, plm, tmp_path):
+    ran = plm("pretrain", "kg-stage", graph_file, "--out", tmp_path / "out", "--steps", 2,
+              "--set", "architecture.layers=1", "--set", "run.threads=1")  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert load(tmp_path / "out", "cpu").architecture.layers == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("head\trelation\ttail\nparis\tcapital_of\n", "bad.tsv, line 2: 2 cells, but the first row has 3"),
+        ("head\trelation\ttail\nparis\t \tfrance\n", "bad.tsv, line 2: the relation is missing"),
+        ("", "bad.tsv is empty"),
+        ("head\ttail\nparis\tfrance\n", "bad.tsv has no column relation"),
+    ],
+)
+def test_a_bad_table_is_refused_and_nothing_is_written(text, message, pretrained, plm, tmp_path):
+    (tmp_path / "bad.tsv").write_text(text, encoding="utf-8")
+    ran = plm("pretrain", "kg-stage", tmp_path / "bad.tsv", "--from", pretrained, "--out", tmp_path / "out")
+    assert (ran.code, message in ran.err, (tmp_path / "out").exists()) == (2, True, False), ran.err
+    assert len(ran.err.splitlines()) <= 3
+
+
+def test_what_does_not_fit_is_refused(facts, graph_file, pretrained, mixed_corpus, rows_file, plm, tmp_path):
+    out = tmp_path / "out"
+    cases = [
+        (("pretrain", "bert-tiny", mixed_corpus, "--names", rows_file, "--out", out), "--names is for triples"),
+        (("pretrain", "kg-stage", graph_file, "--from", pretrained, "--set", "architecture.layers=5", "--out", out),
+         "architecture.layers is 2, not 5"),
+        (("evaluate", pretrained, graph_file, "--by", "table"), "was not trained on triples"),
+        (("evaluate", facts, graph_file, "--by", "eye"), "--by takes table or cloze; found 'eye'"),
+        (("evaluate", facts, graph_file, "--beams", 3), "is scored on triples, and --beams would be ignored"),
+        (("evaluate", facts, graph_file, "--names", graph_file), "keeps the names it was trained on"),
+        (("complete", pretrained, "--head", "a", "--relation", "b"), "was not trained on triples"),
+        (("complete", facts, "--head", "paris"), "Give two parts of a triple"),
+        (("complete", facts, "--head", " ", "--relation", "b"), "is empty"),
+    ]  # fmt: skip
+    for command, message in cases:
+        ran = plm(*command)
+        assert (ran.code, message in ran.err, out.exists()) == (2, True, False), ran.err
+
+
+def test_a_causal_model_is_refused(graph_file, mixed_corpus, plm, tmp_path):
+    start = tmp_path / "gpt"
+    ran = plm("pretrain", "gpt2-tiny", mixed_corpus, "--out", start, "--steps", 1, "--set", "architecture.layers=1",
+              "--set", "tokenizer.size=300", "--set", "run.threads=1")  # fmt: skip
+    assert ran.code == 0, ran.err
+    ran = plm("pretrain", "kg-stage", graph_file, "--from", start, "--out", tmp_path / "out", "--steps", 1)
+    assert (ran.code, "continues encoders such as BERT" in ran.err) == (2, True), ran.err
+
+
+def test_a_damaged_graph_is_refused(facts, plm, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(facts, copy)
+    text = (copy / "graph.json").read_text().replace("entities", "entitees")
+    (copy / "graph.json").write_text(text)
+    assert plm("evaluate", copy, "x.tsv").code == 2
+    (copy / "plmkit-manifest.json").unlink()
+    ran = plm("evaluate", copy, "x.tsv")
+    assert (ran.code, "graph.json is damaged" in ran.err) == (2, True), ran.err
+
+
+def test_python_callers_get_the_same(facts, graph_file):
+    model = load(facts, "cpu")
+    best = model.complete(head="nepal", relation="lies_in", top=1)
+    assert (best[0].name, best[0].known) == ("asia", True)
+    whole = model.complete(head="nepal", relation="lies_in", tail="asia")
+    assert 0 < whole.probability < 1 and whole.known
+    assert complete_triple(model, "nepal", "lies_in", None, 1) == best
+    assert evaluate_triples(model, graph_file, Screen(quiet=True))["triples"] == len(triples())
+    with pytest.raises(PlmError, match="--by takes"):
+        evaluate_triples(model, graph_file, Screen(quiet=True), by="eye")
+    assert replace(model.graph, asks_heads=False) != model.graph
