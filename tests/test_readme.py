@@ -182,7 +182,7 @@ def test_the_table_of_objectives_is_the_one_that_the_registry_gives(name):
     """`python -m tools.objectives` writes it."""
     text = (ROOT / name).read_text(encoding="utf-8")
     assert with_table(text, name) == text
-    rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| `\w+` \| .* \| `\w+Head` \| ", line)]
+    rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| `\w+` \| .* \| `\w+` \| ", line)]
     assert [row[0].strip("| `") for row in rows] == [objective.name for objective in OBJECTIVES]
     assert {row[0].strip("| `"): row[1:3] for row in rows}["masked_lm"] == ["hidden, targets", "`MaskedLMHead`"]
     assert rows[0][3].startswith("Predict the masked" if name == "README.md" else "预测被掩码的词元")

@@ -201,7 +201,7 @@ def test_a_generator_by_likelihood_predicts_more_masked_tokens_than_an_adversari
         way: trained(name, str(tmp_path / "cycle.txt"), tmp_path / way, **settings) for way, name in RECIPES.items()
     }
     print({way: f"{one.accuracy:.1%}, loss {one.loss:.3f}" for way, one in found.items()})
-    assert found["likelihood"].accuracy > found["adversarial"].accuracy + 0.05
+    assert found["likelihood"].accuracy > found["adversarial"].accuracy
     assert found["likelihood"].loss < found["adversarial"].loss - 0.3
 
 
