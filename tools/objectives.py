@@ -15,7 +15,8 @@ HEADERS = {"README.md": "| objective | reads | head | in short |", "README.zh.md
 
 def head_of(objective: type[Objective]) -> str:
     """The class of the head that it builds."""
-    return str(signature(objective.build).return_annotation).strip("'\"")
+    head = signature(objective.build).return_annotation
+    return head.__name__ if isinstance(head, type) else str(head).strip("'\"")
 
 
 def table(readme: str) -> Iterator[str]:

@@ -133,7 +133,8 @@ def pretrain(
         return
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
-        tokenizer=tokenizer, valid=valid, weights=None if weights is None else weights_of(weights), column=text, pair=(source, target),
+        tokenizer=tokenizer, valid=valid, weights=None if weights is None else weights_of(weights), column=text,
+        pair=(source, target),
         images=(image, *(None if path is None else str(path) for path in (images, features))), names=names or (),
         header=not no_header, seed=seed, extend=extend,
     )  # fmt: skip
