@@ -61,6 +61,7 @@ def pretrain(
     start: PathLike | None = None,
     tokenizer: PathLike | None = None,
     valid: PathLike | None = None,
+    weights: Sequence[float] | None = None,
     column: str | None = None,
     source: str | None = None,
     target: str | None = None,
@@ -91,6 +92,7 @@ def pretrain(
         start: A model whose weights to start from.
         tokenizer: vocab.txt, tokenizer.json or a folder with either. Default: train one on the corpus.
         valid: A file of held-out text. Default: 1% of the corpus.
+        weights: Sampling weights of several corpora, in their order. Default: by their size.
         column: Column with the text, in tables.
         source, target: Columns with the two sides of a pair, in tables for an encoder–decoder.
         image, images: Column with the image files, in tables of captions, and the folder of these files. Default: the
@@ -114,6 +116,7 @@ def pretrain(
         start=path_or_none(start),
         tokenizer=path_or_none(tokenizer),
         valid=None if valid is None else str(valid),
+        weights=weights,
         column=column,
         pair=(source, target),
         images=(image, *(None if path is None else str(path) for path in (images, features))),
@@ -358,6 +361,7 @@ def pretraining(
     column: str | None,
     pair: Pair = (None, None),
     images: Images = (None, None),
+    weights: Sequence[float] | None = None,
     names: Sequence[str] = (),
     header: bool,
     extend: bool,
@@ -367,6 +371,9 @@ def pretraining(
     chosen = adopted(find(recipe) if isinstance(recipe, str) else recipe, others.get("start"))
     settings = with_column(settle(chosen, sets), column, header, pair)
     settings = with_pretrained_encoder(settings, others.get("start"))
+    settings = with_images(settings, images)
+    if weights is not None:
+        settings = replace(settings, run=replace(settings.run, weights=tuple(map(float, weights))))
     settings = with_features(with_images(settings, images), sets)
     settings = fitted_to_triples(with_names(settings, names), corpora, others.get("valid"))
     default = None if extend else settings.recipe.schedule.steps
@@ -380,13 +387,16 @@ def pretraining(
         **others,
     )
     budgets = {"--minutes": minutes, "--steps": steps, "--tokens": tokens}
-    refuse_ignored(sets, ignored_by(request, [option for option, value in budgets.items() if value is not None]))
+    given = [option for option, value in budgets.items() if value is not None]
+    refuse_ignored(sets, ignored_by(request, given, weighted=weights is not None))
     return request
 
 
-def ignored_by(request: PretrainRequest, budgets: Sequence[str]) -> dict[str, str]:
+def ignored_by(request: PretrainRequest, budgets: Sequence[str], *, weighted: bool = False) -> dict[str, str]:
     """Settings that would be ignored, with the option that takes their place."""
     ignored = {"schedule.steps": budgets[0]} if budgets else {}
+    if weighted:
+        ignored["run.weights"] = "--weights"
     if request.valid:
         ignored["run.valid_share"] = "--valid"
     elif request.settings.run.valid_share == 0:

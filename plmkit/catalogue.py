@@ -70,6 +70,8 @@ CATALOGUE: dict[str, Callable[[], Recipe]] = {
     "gpt1-tiny": gpt1.gpt1_tiny,
     "gpt1-mini": gpt1.gpt1_mini,
     "gpt1": gpt1.gpt1,
+    "gpt1-lstm-mini": gpt1.gpt1_lstm_mini,
+    "gpt1-lstm": gpt1.gpt1_lstm,
     "gpt2-tiny": gpt2.gpt2_tiny,
     "gpt2-mini": gpt2.gpt2_mini,
     "gpt2-small": gpt2.gpt2_small,

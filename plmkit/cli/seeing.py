@@ -91,7 +91,7 @@ def attend(
         print_json({"models": [as_data(frames[-1]) for frames in found]})
     else:
         for frames in found:
-            show.attention(frames[-1])
+            show.attention(frames[-1], named=len(found) > 1)
     if out is not None:
         screen(quiet).say(tr("Written to {out}.", out=out))
 

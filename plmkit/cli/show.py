@@ -25,6 +25,7 @@ from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
 from plmkit.terminal.labels import label
 from plmkit.terminal.screen import curve
+from plmkit.training.by_corpus import losses_by_corpus
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
 HIGHLIGHTS = ("yellow", "cyan")
@@ -61,8 +62,19 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         ),
         tr("held out"): tr(", ").join([several(found.held_out, "document"), several(found.held_out_tokens, "token")]),
     }
+    names = {"characters": tr("characters"), "words": tr("words")}
+    for unit, own in found.units.items():
+        rows[names[unit]] = tr(
+            "{vocabulary:,} different, {unknown:.2%} of new text unknown; {limited:.2%} with the {frequent:,} most "
+            "frequent",
+            vocabulary=own.vocabulary,
+            unknown=own.unknown_share,
+            limited=own.frequent_unknown_share,
+            frequent=own.frequent,
+        )
     if len(found.sources) > 1:
         rows[tr("mix by tokens")] = comma().join(f"{name} {share:.1%}" for name, share in found.sources.items())
+        rows[tr("read per epoch")] = comma().join(f"{name} {share:.1%}" for name, share in found.mixture.items())
     width = max(map(cell_len, rows))
     for name, value in rows.items():
         paragraph(set_cell_size(name, width + 1), value, "bold", "")
@@ -153,6 +165,12 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         minutes=result["seconds"] / 60,
     )
     console.print(tr("{work}; loss on held-out text: {losses}.", work=work, losses=valid) if valid else f"{work}.")
+    if by_corpus := losses_by_corpus(result):
+        names = list(dict.fromkeys(name for found in by_corpus.values() for name in found))
+        table = Table(tr("held-out text of"), *(label(name).replace("_", " ") for name in names), box=None)
+        for corpus, found in by_corpus.items():
+            table.add_row(Text(corpus), *(f"{found[name]:.3f}" if name in found else "" for name in names))
+        console.print(table)
     forgetting(result)
     if not hints:
         return
@@ -350,8 +368,10 @@ def scores(found: dict[str, Any]) -> None:
         console.print(tr("Context: {reading}.", reading=found["reading"]), markup=False)
 
 
-def attention(found: Attended) -> None:
+def attention(found: Attended, *, named: bool = False) -> None:
     """For every layer, the means over its heads; then what the output depends on most."""
+    if named:
+        console.print(Text(found.model, style="bold"))
     for part in found.parts:
         titles = tr("layer"), tr("entropy (bits)"), tr("distance (tokens)"), tr("diagonal")
         table = Table(*titles, box=None, title=part_title(part, found.parts), title_justify="left", title_style="bold")

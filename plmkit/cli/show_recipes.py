@@ -19,6 +19,8 @@ from plmkit.config.pretraining_tasks import TASKS, WITHOUT, task_order
 from plmkit.config.pretraining_tasks import tasks_of as names_of_tasks
 from plmkit.config.settings import kinds_of, snake, to_json
 from plmkit.initialisation.corpus import Initialisation
+from plmkit.labels import explained as label_explained
+from plmkit.labels import label_of
 from plmkit.language import comma, tr, translated
 from plmkit.recipe import Recipe
 from plmkit.schedules.schedule import Schedule, Tuning, shares_of
@@ -31,16 +33,18 @@ from plmkit.vectors.settings import SKIPGRAM, SkipGram
 def all_recipes(as_json: bool) -> None:
     rows = [(name, make()) for name, make in CATALOGUE.items()]
     if as_json:
-        found = [{"name": name, "paper": r.paper, **counted(r), **tasks_of(r)} for name, r in rows]
+        found = [{"name": name, "paper": r.paper, **labelled(r), **counted(r), **tasks_of(r)} for name, r in rows]
         print(json.dumps({"recipes": found}, ensure_ascii=False))
         return
     whole = Column(tr("recipe"), min_width=max(map(len, CATALOGUE)))  # names are there to be copied
-    table = Table(whole, tr("layers × width"), tr("parameters"), tr("settings"), box=None)
+    table = Table(whole, tr("label"), tr("layers × width"), tr("parameters"), tr("settings"), box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
         settings = tr("for minutes") if recipe.for_minutes else tr("the paper's")
-        table.add_row(name, shape, f"{parameters(recipe, recipe.tokenizer.size):,}", settings)
-    table.add_row(SKIPGRAM, f"0 × {SkipGram().width}", tr("per word"), tr("static vectors, by gensim"))
+        label = label_of(recipe)
+        size = f"{parameters(recipe, recipe.tokenizer.size):,}"
+        table.add_row(name, label.short if label else "", shape, size, settings)
+    table.add_row(SKIPGRAM, "", f"0 × {SkipGram().width}", tr("per word"), tr("static vectors, by gensim"))
     console.print(table)
     console.print(
         tr(
@@ -48,9 +52,17 @@ def all_recipes(as_json: bool) -> None:
             "Recipes `for minutes` train in minutes on a small machine: start with bert-mini to fill blanks and "
             "fine-tune, or gpt2-mini to generate text.\n"
             "Parameter counts use the vocabulary size of the recipe's tokenizer. `plm recipes NAME` shows one recipe "
-            "in full, with the count for the paper's vocabulary where that differs."
+            "in full, with the count for the paper's vocabulary where that differs.\n"
+            "Labels: AR autoregressive, AE autoencoding (masked), PLM permuted, RTD replaced tokens, biLM one language "
+            "model per direction, seq2seq encoder–decoder."
         )
     )
+
+
+def labelled(recipe: Recipe) -> dict[str, str | None]:
+    """What the field calls it."""
+    label = label_of(recipe)
+    return {"label": label.name if label else None}
 
 
 def counted(recipe: Recipe) -> dict[str, int]:
@@ -84,7 +96,7 @@ def task_lines(recipe: Recipe) -> list[str]:
 def skipgram(as_json: bool) -> None:
     """Skip-gram has settings, but none of the five choices: a library trains it."""
     if as_json:
-        print(json.dumps({"name": SKIPGRAM, **to_json(SkipGram()), "tasks": []}))
+        print(json.dumps({"name": SKIPGRAM, "label": None, **to_json(SkipGram()), "tasks": []}))
         return
     console.print(f"[bold]{SKIPGRAM}[/]  {first_line(SkipGram())}")
     console.print(
@@ -104,10 +116,18 @@ def one_recipe(name: str, as_json: bool) -> None:
     recipe = find(name)
     size = recipe.tokenizer.size
     if as_json:
-        found = {**to_json(recipe), **counted(recipe), "parts": parts(recipe, size), **tasks_of(recipe)}
+        found = {
+            **to_json(recipe),
+            **labelled(recipe),
+            **counted(recipe),
+            "parts": parts(recipe, size),
+            **tasks_of(recipe),
+        }
         print(json.dumps(found, ensure_ascii=False))
         return
     console.print(f"[bold]{recipe.name}[/]  {translated(recipe.summary)}  ({recipe.paper})")
+    if label := label_of(recipe):
+        console.print(label_explained(label))
     total = parameters(recipe, size)
     console.print(
         tr(

@@ -97,6 +97,13 @@ def pretrain(
         str | None,
         typer.Option(help=tr("File of held-out text. Default: 1% of the corpus, in whole documents.")),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="W1,W2,...",
+            help=tr("Sampling weights of several corpora, in their order, for example 2,1. Default: by their size."),
+        ),
+    ] = None,
     text: TextColumn = None,
     source: SourceColumn = None,
     target: TargetColumn = None,
@@ -120,13 +127,14 @@ def pretrain(
     if recipe == SKIPGRAM:
         ignored = {
             "--minutes": minutes, "--steps": steps, "--tokens": tokens, "--from": start, "--tokenizer": tokenizer,
-            "--valid": valid, "--source": source, "--target": target, "--extend": extend or None,
+            "--valid": valid, "--weights": weights, "--source": source, "--target": target, "--extend": extend or None,
         }  # fmt: skip
         word_vectors(tuple(corpus or ()), out, sets or [], (text, not no_header), seed, ignored, as_json, quiet)
         return
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
-        tokenizer=tokenizer, valid=valid, column=text, pair=(source, target),
+        tokenizer=tokenizer, valid=valid, weights=None if weights is None else weights_of(weights), column=text,
+        pair=(source, target),
         images=(image, *(None if path is None else str(path) for path in (images, features))), names=names or (),
         header=not no_header, seed=seed, extend=extend,
     )  # fmt: skip
@@ -139,6 +147,14 @@ def pretrain(
         print_json({"out": str(request.out), **record.result})
     else:
         show.pretrained(request.out, record, hints=not quiet)
+
+
+def weights_of(text: str) -> list[float]:
+    """The numbers of `2,1`."""
+    try:
+        return [float(part) for part in text.replace("，", ",").split(",")]
+    except ValueError:
+        raise SettingError(tr("--weights takes a number per corpus, such as 2,1; found '{text}'.", text=text)) from None
 
 
 def word_vectors(

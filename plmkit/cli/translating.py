@@ -64,3 +64,4 @@ def translate(
     )
     if attention is not None:
         write_view([[loaded.attend(file, target=found[0][0].text)]], attention, quiet)
+        screen(quiet).say(tr("Written to {out}.", out=attention))

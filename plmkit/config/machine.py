@@ -1,5 +1,6 @@
 """What `--set` reaches: the recipe's choices, and the settings of the machine."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,7 +81,7 @@ class Machine:
                 )
         if not 0 <= self.valid_share <= 0.5:
             raise SettingError(tr("run.valid_share must be between 0 and 0.5; found {value}.", value=self.valid_share))
-        if any(weight <= 0 for weight in self.weights):
+        if not all(0 < weight < math.inf for weight in self.weights):
             raise SettingError(tr("run.weights must all be above 0; found {weights}.", weights=list(self.weights)))
 
 

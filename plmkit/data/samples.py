@@ -20,6 +20,7 @@ from plmkit.language import tr
 PLAN, ORDER, MASK, SPLIT = range(4)  # each purpose has its own random numbers
 POOL = 100  # batches whose rows are sorted by length together
 TOO_LARGE = 5  # times the tokens to hold out: a larger document is not held out if there are others
+FEW_DOCUMENTS = 20  # a source with fewer has no held-out share of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,19 +182,29 @@ def grouped(lengths: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndar
 def split(
     store: TokenStore, *, seed: int, share: float = 0.01, most: int = 20_000, among: np.ndarray | None = None
 ) -> Split:
-    """Hold out random documents: a share of the tokens, at most `most`, at least one document."""
-    if among is not None:
-        parts = split_sizes(store.document_tokens()[among], seed, share, most)
-        return Split(train=among[parts.train], valid=among[parts.valid])
-    return split_sizes(store.document_tokens(), seed, share, most)
+    """Hold out random documents of each source: a share of its tokens, at most `most`, at least one document.
+
+    Sources of few documents, such as files that hold one each, are one source in this.
+    """
+    documents = np.arange(len(store.sources)) if among is None else among
+    sizes, sources = store.document_tokens()[documents], store.sources[documents]
+    counts = np.bincount(sources, minlength=1)
+    owners = np.where(counts[sources] < FEW_DOCUMENTS, len(counts), sources)
+    train, valid = [documents[:0]], [documents[:0]]
+    for number, owner in enumerate(np.unique(owners).tolist()):
+        mine = documents[owners == owner]
+        own = split_sizes(sizes[owners == owner], (seed, SPLIT, *[number] * (number > 0)), share, most)
+        train.append(mine[own.train])
+        valid.append(mine[own.valid])
+    return Split(train=np.sort(np.concatenate(train)), valid=np.sort(np.concatenate(valid)))
 
 
-def split_sizes(sizes: np.ndarray, seed: int, share: float, most: int) -> Split:
+def split_sizes(sizes: np.ndarray, seeds: tuple[int, ...], share: float, most: int) -> Split:
     """The numbers of the documents of these sizes to train on, and to hold out."""
     wanted = min(share * sizes.sum(), most)
     if share <= 0 or len(sizes) < 2:
         return Split(train=np.arange(len(sizes)), valid=np.zeros(0, dtype=np.int64))
-    order = generator(seed, SPLIT).permutation(len(sizes))
+    order = generator(*seeds).permutation(len(sizes))
     fitting = order[sizes[order] <= TOO_LARGE * wanted]
     if not len(fitting):  # every document is too large: take one of the smaller half
         fitting = order[sizes[order] <= np.median(sizes)][:1]

@@ -44,9 +44,8 @@ def translate_file(
     report_long(found, screen)
     if out:
         write(out, table, found)
-        screen.say(
-            tr("{translations} written to {out}.", translations=several(len(translated), "translation"), out=out)
-        )
+        written = sum(len(found[number]) for number in translated)
+        screen.say(tr("{translations} written to {out}.", translations=several(written, "translation"), out=out))
     if as_json:
         flat = [{**vars(one), "rank": rank} for best in found for rank, one in enumerate(best, start=1)]
         print(json.dumps({"translations": flat}, ensure_ascii=False))

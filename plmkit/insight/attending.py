@@ -15,12 +15,13 @@ from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import MASK, MISSING
 from plmkit.errors import InputError, PlmError, SettingError
 from plmkit.insight.attention import Attended, AttentionPart, Attribution
-from plmkit.insight.attribution import Output, named_output, watched_embeddings
+from plmkit.insight.attribution import Output, explained_task, named_output, watched_embeddings
 from plmkit.insight.token_labels import labels_of
 from plmkit.language import tr
 from plmkit.layers.recording import AttentionWeights, Kind, recording
 from plmkit.layers.scalar_mix import ScalarMix
 from plmkit.tasks.framing import batch_of, frame
+from plmkit.tasks.ngrams import padded
 
 if TYPE_CHECKING:
     from plmkit.inference.model import Model
@@ -54,6 +55,9 @@ def attend(model: Model, text: str, second: str | None = None, target: str | Non
     if not encode(model, text) or (second is not None and not encode(model, second)):
         raise InputError(tr("The text is empty. Give a text to look at."))
     reading = read(model, text, second, target)
+    if (task := explained_task(model)) is not None and task.ngrams:  # its head adds what they say
+        ngrams = padded([task.ngrams.vector((text, second))])
+        reading = replace(reading, batch=replace(reading.batch, ngrams=ngrams).to(model.device))
     before, labels = split_at(
         len(reading.before),
         labels_of(

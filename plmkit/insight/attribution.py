@@ -55,8 +55,8 @@ def named_output(model: Model, states: States, batch: Batch, target: str | None)
     `target` chooses another class or token than the most likely one.
     """
     heads = model.network.all_heads()
-    if predicting := [task for task in model.tasks.values() if not task.embeds]:
-        return task_output(model, predicting[0], states, batch, target)
+    if (task := explained_task(model)) is not None:
+        return task_output(model, task, states, batch, target)
     if (head := model.network.head_that_translates) is not None and batch.targets is not None:
         return translation_output(model, head.output, states, batch.targets[0])
     tokens, vocabulary = batch.source.tokens[0], model.tokenizer.vocabulary
@@ -87,6 +87,11 @@ def named_output(model: Model, states: States, batch: Batch, target: str | None)
         return Output(name=tr("log-probability of the text's own tokens (write a [MASK] to explain one)"),
                       value=own.sum())  # fmt: skip
     return Output(name=tr("length of the sentence vector"), value=states.hidden[0].mean(0).norm())
+
+
+def explained_task(model: Model) -> Task | None:
+    """The task whose prediction is explained: the first that predicts."""
+    return next((task for task in model.tasks.values() if not task.embeds), None)
 
 
 def task_output(model: Model, task: Task, states: States, batch: Batch, target: str | None) -> Output:

@@ -11,10 +11,11 @@ from typing import Any
 
 from plmkit.data.reading import conll
 from plmkit.data.reading.words import TAGS, TOKENS, Sentence, sentence_of
-from plmkit.errors import InputError, SettingError, not_there
+from plmkit.errors import InputError, SettingError, did_you_mean, nearest_name, not_there
 from plmkit.language import comma, tr
 
 SENSES = "senses"
+PROBES = ("pos", SENSES)
 PARTS_OF_SPEECH = {  # by the first three letters of a tag, or its first
     "ADV": "adverb", "AUX": "verb",
     "N": "noun", "V": "verb", "J": "adjective", "A": "adjective", "S": "adjective", "R": "adverb",
@@ -135,14 +136,16 @@ def problem(path: Path, line: int, reason: str) -> InputError:
 
 def read_probe_files(task: str, train: Path | None, test: Path | None) -> tuple[list[Tagged], list[Tagged] | None]:
     """The sentences to train on, and those to test on if there is a file of them."""
-    if task not in ("pos", "senses"):
+    if task not in PROBES:
         if train is not None:
+            if not Path(task).is_file():
+                raise no_such_task(task)
             raise SettingError(
                 tr("--task {task} is the file to train on, and so is --train. Leave one of them out.", task=task)
             )
         train = Path(task)
         if not train.is_file():
-            raise InputError(tr("--task takes pos, senses or a file. {missing}", missing=not_there(train, tr("file"))))
+            raise no_such_task(task)
     if train is None:
         raise SettingError(tr("--train is missing: name a file of words with their tags or senses."))
     known = read_tagged(train)
@@ -150,13 +153,18 @@ def read_probe_files(task: str, train: Path | None, test: Path | None) -> tuple[
     files = [(path, part) for path, part in ((train, known), (test, asked)) if part is not None]
     senses = [any(one.lemmas for one in part) for _, part in files]
     for (path, _), found in zip(files, senses, strict=True):
-        if found != (task == "senses" if task in ("pos", "senses") else senses[0]):
+        if found != (task == "senses" if task in PROBES else senses[0]):
             raise InputError(
                 tr("{path} has senses, not tags.", path=path)
                 if found
                 else tr("{path} has tags, not senses.", path=path)
             )
     return known, asked
+
+
+def no_such_task(task: str) -> InputError:
+    missing = did_you_mean(close) if (close := nearest_name(task, PROBES)) else f" {not_there(Path(task), tr('file'))}"
+    return InputError(tr("--task takes pos, senses or a file; found '{task}'.{missing}", task=task, missing=missing))
 
 
 def read_inventory(path: Path) -> dict[str, str]:

@@ -24,6 +24,7 @@ class CausalLM(Objective):
 
     name: ClassVar = "causal_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
+    left_to_right: ClassVar = True
 
     def build(self, model: BuiltModel) -> "CausalLMHead":
         return CausalLMHead(model.tied_embedding)
@@ -42,6 +43,7 @@ class AdaptiveLM(Objective):
     shared_projections: bool = True  # clusters share the projections of the input embeddings; false: own projections
     name: ClassVar = "adaptive_lm"
     reads: ClassVar = frozenset({"hidden", "targets"})
+    left_to_right: ClassVar = True
 
     def build(self, model: BuiltModel) -> "AdaptiveLMHead":
         if model.adaptive_embedding is None:
@@ -68,6 +70,7 @@ class AuxiliaryLM(Objective):
     ahead: float = 0.5  # loss weight of the token after the next
     name: ClassVar = "auxiliary_lm"
     reads: ClassVar = frozenset({"hidden", "layers", "targets"})
+    left_to_right: ClassVar = True
 
     def build(self, model: BuiltModel) -> "AuxiliaryLMHead":
         size, width = model.tied_embedding.weight.shape

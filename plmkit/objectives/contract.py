@@ -51,6 +51,7 @@ class Objective(ABC):
     reads: ClassVar[frozenset[str]]  # fields of Batch and States
     label: ClassVar[str | None] = None  # in progress lines; None: its name
     sentence_task: ClassVar[str | None] = None  # the name of the task, if it classifies the texts of a row together
+    left_to_right: ClassVar[bool] = False  # it predicts each token from those before it
     needs_objectives: ClassVar[tuple[str, ...]] = ()  # names of objectives whose heads its head uses
     needs_teacher: ClassVar[bool] = False  # it compares the network with a teacher, which `plm distill` gives it
 

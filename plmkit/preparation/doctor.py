@@ -9,12 +9,14 @@ import numpy as np
 
 from plmkit.config.machine import Settings
 from plmkit.data.corpus import problems
+from plmkit.data.mixture import tokens_by_source
 from plmkit.data.reading.cells import shown_place
 from plmkit.data.rows import Plan, StretchPlan
 from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable
 from plmkit.language import several, tr
-from plmkit.preparation.opening import reads_pairs
+from plmkit.preparation.coverage import Coverage, coverage
+from plmkit.preparation.opening import reads_pairs, reads_queries
 from plmkit.preparation.prepare import Material, prepare
 from plmkit.preparation.preview import preview
 from plmkit.preparation.triples import reads_triples
@@ -45,6 +47,8 @@ class Diagnosis:
     vocabulary: int
     languages: dict[str, float]
     sources: dict[str, float]  # share of the tokens
+    mixture: dict[str, float]  # share of the tokens that an epoch reads, with run.weights; empty with one corpus
+    units: dict[str, Coverage]  # of characters and words: number, and share of those of new text that are unknown
     duplicate_share: float
     unknown_share: float
     lines: int
@@ -104,6 +108,22 @@ def examine(
     return replace(found, warnings=(*found.warnings, *lack_of_room(settings, found.vocabulary)))
 
 
+def is_text(recipe: Recipe) -> bool:
+    """Whether it reads text alone."""
+    others = reads_pairs(recipe) or reads_queries(recipe) or reads_triples(recipe)
+    return not others and not recipe.architecture.reads_images
+
+
+def mixture(material: Material, plan: Plan) -> dict[str, float]:
+    """Each corpus's share of the tokens of an epoch."""
+    if len(material.names) < 2:
+        return {}
+    counts = tokens_by_source(plan, material.store, len(material.names)).sum(axis=0)
+    return {
+        name: round(float(count / counts.sum()), 4) for name, count in zip(material.short_names, counts, strict=True)
+    }
+
+
 def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
     """Why the recipe does not fit into the memory of this machine, if so."""
     device = choose_device(settings.run.device)
@@ -117,7 +137,7 @@ def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
 def diagnose(
     material: Material, recipe: Recipe, bad_files: dict[str, str] | None = None, *, shown: int = 0
 ) -> Diagnosis:
-    """Statistics and warnings, with this number of example rows."""
+    """Statistics and warnings; with this number of example rows, which take longer, the units of text too."""
     survey = material.store.survey
     plan, _ = material.samples.plan(0, recipe.stages[0].length)
     sizes = material.store.document_tokens()
@@ -130,6 +150,8 @@ def diagnose(
             printable(name): round(share, 4)
             for name, share in zip(material.names, (shares / shares.sum()).tolist(), strict=True)
         },
+        mixture=mixture(material, plan) if is_text(recipe) else {},
+        units=coverage(material.corpora, recipe.tokenizer.size) if shown and is_text(recipe) else {},
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
         **{name: getattr(survey, name) for name in SURVEYED},

@@ -18,7 +18,7 @@ from plmkit.data.graph_corpus import GraphCorpus
 from plmkit.data.mixture_source import FedStream, MixtureSource, seed_of
 from plmkit.data.samples import Samples
 from plmkit.data.shards import TokenStore, store_key
-from plmkit.errors import InputError, SettingError
+from plmkit.errors import InputError, SettingError, printable
 from plmkit.fit import kind_of
 from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
@@ -49,7 +49,7 @@ class Material:
     key: str  # of the tokens: changes when the text, the tokenizer or the segmenter does
     notes: tuple[str, ...]
     left_out: tuple[str, ...]  # what is not trained on this text, and why
-    names: tuple[str, ...]  # of the corpora, in the order of `store.sources`
+    corpora: tuple[Corpus, ...]  # in the order of `store.sources`
 
     @property
     def store(self) -> TokenStore:
@@ -115,25 +115,53 @@ class Material:
         Rows have the length of the stream's first stage to the end of the run: one curve, whatever the stages.
         Streams that differ in training only, such as those of ERNIE's stages, share one set.
         """
+        return self.batches_of(recipe, seed)
+
+    def corpus_batches(self, recipe: Recipe, seed: int) -> dict[str, dict[str, list[Batch]]]:
+        """The same of each corpus on its own, by its name; none with one corpus, or with text held out by --valid."""
+        if len(self.names) < 2 or self.valid_store is not self.store or self.graph is not None:
+            return {}
+        found = {name: self.batches_of(recipe, seed, number) for number, name in enumerate(self.short_names)}
+        return {name: batches for name, batches in found.items() if batches}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the corpora."""
+        return tuple(corpus.name for corpus in self.corpora)
+
+    @property
+    def short_names(self) -> tuple[str, ...]:
+        """The names of the corpora without their folders, unless they would be the same."""
+        short = tuple(Path(name).name for name in self.names)
+        return tuple(map(printable, short if len(set(short)) == len(short) else self.names))
+
+    def held_of(self, stream: DataStream, corpus: int | None) -> np.ndarray:
+        """The held-out documents of a stream: all, or those of one corpus."""
+        part = self.part_of(stream)
+        documents = part.held_for(stream.arrangement)
+        return documents if corpus is None else documents[part.held_store.sources[documents] == corpus]
+
+    def batches_of(self, recipe: Recipe, seed: int, corpus: int | None = None) -> dict[str, list[Batch]]:
         sets: dict[tuple[Any, ...], DataStream] = {}
         for stream in recipe.streams:
-            if stream.name not in self.streams or not len(self.part_of(stream).held_for(stream.arrangement)):
+            if stream.name not in self.streams or not len(self.held_of(stream, corpus)):
                 continue
             steps = tuple(step.for_validation() for step in stream.steps)
             key = steps, stream.heads, stream.task, recipe.first_stage(stream).length
             sets.setdefault(key, stream.with_steps(steps))
-        return {stream.name: self.held_out(stream, length, seed) for (*_, length), stream in sets.items()}
+        return {stream.name: self.held_out(stream, length, seed, corpus) for (*_, length), stream in sets.items()}
 
-    def held_out(self, stream: DataStream, length: int, seed: int) -> list[Batch]:
+    def held_out(self, stream: DataStream, length: int, seed: int, corpus: int | None) -> list[Batch]:
         """Batches of held-out rows of a stream."""
         vocabulary = self.tokenizer.vocabulary
         part = self.part_of(stream)
         corruption = prepared(stream.steps, part.store, part.documents, len(vocabulary), seed)
-        samples = Samples(part.held_store, part.held_for(stream.arrangement), corruption, vocabulary, seed=seed)
+        samples = Samples(part.held_store, self.held_of(stream, corpus), corruption, vocabulary, seed=seed)
         at_once = VALID_STREAMS if samples.continues else VALID_ROWS
         plan, order = samples.plan(0, length, at_once)
         each = length if plan.lengths is None else max(1, plan.tokens() // len(plan))
-        rows = min(len(order), max(VALID_ROWS, VALID_TOKENS // each))
+        parts = 1 if corpus is None else len(self.corpora)
+        rows = min(len(order), max(VALID_ROWS // parts, VALID_STREAMS, VALID_TOKENS // parts // each))
         if samples.continues:
             at_once = min(at_once, len(order))
             rows -= rows % at_once  # a memory has a fixed number of streams
@@ -164,9 +192,11 @@ def prepare(
     if machine.weights and len(machine.weights) != len(corpora):
         raise SettingError(
             tr(
-                "run.weights has {weights} numbers for {corpora} corpora. Give one per corpus.",
+                "There are {weights} sampling weights (--weights, run.weights) for {corpora} corpora: {names}.\n"
+                "Give one per corpus, in their order.",
                 weights=len(machine.weights),
                 corpora=len(corpora),
+                names=comma().join(corpus.name for corpus in corpora),
             )
         )
     for note in opened.notes:
@@ -225,7 +255,7 @@ def prepare(
         key=store_key(opened.trained, ready, segmenter, details),
         notes=opened.notes,
         left_out=tuple(remarks),
-        names=tuple(corpus.name for corpus in corpora),
+        corpora=tuple(corpora),
     )
 
 

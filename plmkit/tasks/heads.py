@@ -99,7 +99,8 @@ class RowHead(TaskHead):
             assert states.pooled is not None
             return states.pooled
         if self.pooling == "concat":
-            return (states.hidden * batch.source.visible[:, :, None]).flatten(1)
+            joined = (states.hidden * batch.source.visible[:, :, None]).flatten(1)
+            return F.pad(joined, (0, self.classify.in_features - joined.shape[1]))  # as padding, which is 0 too
         if self.pooling == SEPARATOR:
             assert batch.separators is not None
             return states.hidden[torch.arange(len(states.hidden), device=states.hidden.device), batch.separators]

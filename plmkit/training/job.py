@@ -154,6 +154,9 @@ def report(found: Diagnosis, recipe: Recipe, screen: Screen) -> None:
         )
     else:
         screen.say(documents_reported(found))
+    if found.mixture:
+        shares = comma().join(f"{name} {share:.1%}" for name, share in found.mixture.items())
+        screen.say(tr("Share of each corpus in the tokens of an epoch: {shares}.", shares=shares))
     for warning in found.warnings:
         screen.say(f"! {warning}")
 

@@ -194,7 +194,10 @@ def reported(job: Job, step: Step, state: State) -> Iterator[tuple[list[Part], V
     batches = job.material.valid_batches(recipe, job.request.seed)
     done = job.budget.progress(state, state.seconds)
     with Log(job.request.out, state.step) as log, job.screen.training() as bar:
-        validation = Validation(step, batches, log, times=machine.validations, progress=done)
+        validation = Validation(
+            step, batches, log, times=machine.validations, progress=done,
+            corpora=job.material.corpus_batches(recipe, job.request.seed), say=job.screen.say,
+        )  # fmt: skip
         labels = {own.name: own.label or own.name for own in recipe.objectives}
         journal = Journal(log, bar, validation, labels, every=machine.log_steps, since=state, seed=job.request.seed)
         yield [journal, validation], validation

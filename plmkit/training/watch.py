@@ -11,9 +11,11 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from plmkit.data.batch import Batch
+from plmkit.data.reading.columns import Say, ignore
 from plmkit.data.samples import Position
 from plmkit.language import tr
 from plmkit.storage.files import reported_os_errors, write_text
+from plmkit.training.by_corpus import CORPORA, in_words, losses_by_corpus
 from plmkit.training.checkpoint import KEPT, save_checkpoint
 from plmkit.training.loop import Report, State
 from plmkit.training.step import Step, validate_streams
@@ -104,9 +106,11 @@ class Validation:
     """Validation losses, measured `times` times per run."""
 
     def __init__(
-        self, step: Step, batches: Mapping[str, list[Batch]], log: Log, *, times: int, progress: float = 0.0
-    ) -> None:
+        self, step: Step, batches: Mapping[str, list[Batch]], log: Log, *, times: int, progress: float = 0.0,
+        corpora: Mapping[str, Mapping[str, list[Batch]]] | None = None, say: Say = ignore,
+    ) -> None:  # fmt: skip
         self.step, self.batches, self.log, self.times = step, batches, log, times
+        self.corpora, self.say = corpora or {}, say  # held-out batches of each corpus, if there are several
         self.done = int(progress * times)
         self.scores: dict[str, float] = {}
 
@@ -114,14 +118,25 @@ class Validation:
         part = int(report.progress * self.times)
         if part > self.done and report.progress < 1:
             self.done = part
-            self.measure(report.state)
+            by_corpus = losses_by_corpus(self.measure(report.state))
+            if by_corpus:
+                step = tr("step {step:,}", step=report.state.step)
+                self.say(tr("Held-out losses at {step}: {losses}", step=step, losses=in_words(by_corpus)))
 
     def measure(self, state: State) -> dict[str, float]:
-        if self.batches:
-            losses = validate_streams(self.step.network, self.batches, self.step.world.device, self.step.dtype)
-            self.scores = {f"{VALID}{name}": round(loss, 5) for name, loss in losses.items()}
-            self.log.write(state.step, {**self.scores, "seconds": round(state.seconds, 2)})
-        return self.scores
+        if not self.batches:
+            return {}
+        self.scores = self.losses(self.batches, VALID)
+        found = dict(self.scores)
+        for name, batches in self.corpora.items():
+            own = self.losses(batches, "")
+            found |= {f"{CORPORA}{name}/{loss.replace('/', '.')}": value for loss, value in own.items()}
+        self.log.write(state.step, {**found, "seconds": round(state.seconds, 2)})
+        return found
+
+    def losses(self, batches: Mapping[str, list[Batch]], prefix: str) -> dict[str, float]:
+        losses = validate_streams(self.step.network, batches, self.step.world.device, self.step.dtype)
+        return {f"{prefix}{name}": round(loss, 5) for name, loss in losses.items()}
 
 
 class Journal:

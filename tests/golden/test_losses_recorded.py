@@ -43,8 +43,8 @@ AS_THEY_ARE = (  # a family's smallest recipe, without dropout, and one of its p
     "electra-tiny", "electra-tiny-adversarial", "electra-tiny-weighted", "electra-small", "gpt1-tiny", "gpt1",
     "gpt2-tiny", "gpt2-small", "gpt3-tiny", "gpt3-125m", "char-transformer-tiny", "char-transformer-12l",
     "transformer-xl-tiny", "transformer-xl-enwik8", "lstm-tiny", "lstm-medium", "xlnet-tiny", "xlnet-base",
-    "transformer-tiny", "transformer-base", "elmo-tiny", "rnn-tiny", "sutskever", "rnn-attention-tiny", "bahdanau",
-    "luong-feeding",
+    "transformer-tiny", "transformer-base", "elmo-tiny", "rnn-tiny", "sutskever", "rnn-attention-tiny",
+    "bahdanau", "luong-feeding",
 )  # fmt: skip
 DIALOGUES = (
     "corruption=[DialogueAndText, UnitMasking]",

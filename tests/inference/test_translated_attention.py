@@ -6,6 +6,7 @@ def test_a_translation_is_shown_with_its_alignment(plm, translating, tmp_path):
     ran = plm("translate", translating, text, "--attention", tmp_path / "page.html")
     assert ran.code == 0, ran.err
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"Written to {tmp_path / 'page.html'}." in ran.err.replace("\n", "")
     assert ran.out.strip() in page and "alignment (decoder → encoder)" in page
     ran = plm("translate", translating, text, "--attention", tmp_path / "picture.png")
     assert (ran.code, (tmp_path / "picture.png").read_bytes()[:4]) == (0, b"\x89PNG"), ran.err

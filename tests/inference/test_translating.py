@@ -202,6 +202,8 @@ def test_a_table_repeats_a_row_for_each_of_its_translations(plm, translating, tm
     assert lines[0] == ["en", "fr", "rank", "translation", "score"]
     assert [line[:3] for line in lines[1:]] == [[SOURCE, TARGET, "1"], [SOURCE, TARGET, "2"]]
     assert lines[1][3] == TARGET
+    ran = plm("translate", translating, file, "--n-best", 2, "--out", tmp_path / "best.tsv")
+    assert "2 translations written to" in ran.err
 
 
 @pytest.mark.parametrize(

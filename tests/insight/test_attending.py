@@ -282,6 +282,33 @@ def test_the_mix_of_a_task_on_features_is_shown_and_adds_up_to_one(made, mixed_c
     assert attended.mix["input"].sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"task.ngrams": True}, {"task.pooling": "separator"}, {"task.pooling": "concat", "task.length": 24},
+     {"task.pooling": "max"}],
+    ids=lambda settings: "-".join(map(str, settings.values())),
+)  # fmt: skip
+def test_what_is_explained_is_what_the_task_predicts(pretrained, rows_file, tmp_path, settings):
+    model = plmkit.finetune(pretrained, "classify", rows_file, tmp_path / "out", dev=rows_file, epochs=1, quiet=True,
+                            settings={"run.threads": 1, "task.ngrams": False, **settings})  # fmt: skip
+    found = model.predict("the cat sees a house.")
+    assert model.attend("the cat sees a house.").attribution.output == f"class: {found.label} ({found.probability:.1%})"
+
+
+@pytest.mark.parametrize("recipe", ["bert-tiny", "gpt1-tiny"])
+def test_the_class_of_a_pair_is_explained(mixed_corpus, tmp_path, recipe):
+    rows = "".join(f"the cat ran {n}.\tthe dog {n % 3} sat.\t{n % 2}\n" for n in range(24))
+    (tmp_path / "pairs.tsv").write_text("text_a\ttext_b\tlabel\n" + rows)
+    tiny = {"architecture.layers": 2, "architecture.width": 32, "architecture.inner": 64, "tokenizer.size": 300,
+            "stages": "[[1.0, 32]]", "run.threads": 1}  # fmt: skip
+    plmkit.pretrain(recipe, mixed_corpus, tmp_path / "run", steps=2, settings=tiny, quiet=True)
+    model = plmkit.finetune(tmp_path / "run", "pair", tmp_path / "pairs.tsv", tmp_path / "task", epochs=1, quiet=True,
+                            settings={"run.threads": 1, "task.san": recipe == "bert-tiny"})  # fmt: skip
+    found = model.predict([("the cat ran.", "the dog sat.")])[0]
+    shown = model.attend("the cat ran.", "the dog sat.").attribution.output
+    assert shown == f"class: {found.label} ({found.probability:.1%})"
+
+
 def test_the_tag_of_a_word_is_explained(pretrained, tmp_path):
     (tmp_path / "a.conll").write_text("the O\ncat B-x\n\na O\ncat B-x\n")
     for kind in ("false", "true"):

@@ -1,7 +1,6 @@
 """Probes: scores checked by hand, files, and every kind of model."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -231,8 +230,10 @@ def test_files_and_layers_that_do_not_fit_are_refused(pretrained, plm, tmp_path)
     for arguments, expected in (
         (["--task", "senses", "--train", tmp_path / "tags.jsonl"], "has tags, not senses"),
         (["--task", "pos"], "--train is missing"),
-        (["--task", "pso"], "There is no file 'pso'"),
-        (["--task", tmp_path / "tags.jsonl", "--train", Path("x")], "Leave one of them out"),
+        (["--task", "poss"], "found 'poss'. Did you mean 'pos'?"),
+        (["--task", "sense", "--train", tmp_path / "tags.jsonl"], "found 'sense'. Did you mean 'senses'?"),
+        (["--task", "tag.jsonl"], "found 'tag.jsonl'. There is no file 'tag.jsonl'."),
+        (["--task", tmp_path / "tags.jsonl", "--train", tmp_path / "bad.jsonl"], "Leave one of them out"),
         (["--task", tmp_path / "tags.jsonl", "--inventory", tmp_path / "x"], "--inventory is for senses"),
         (["--task", tmp_path / "tags.jsonl", "--layers", "7"], "found --layer 7"),
         (["--task", tmp_path / "tags.jsonl", "--layers", "x"], "found 'x'"),

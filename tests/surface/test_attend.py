@@ -22,6 +22,7 @@ def test_a_page_a_picture_and_numbers(plm, pretrained, tmp_path):
 def test_two_models_and_checkpoints_on_one_page(plm, pretrained, hub_folder, tmp_path):
     ran = plm("attend", pretrained, "a text", "--compare", hub_folder, "--out", tmp_path / "both.html")
     assert (ran.code, (tmp_path / "both.html").read_text(encoding="utf-8").count('"frames"')) == (0, 2), ran.err
+    assert [str(folder) in ran.out.replace("\n", "") for folder in (pretrained, hub_folder)] == [True, True]
     ran = plm("attend", pretrained, "a text", "--checkpoints", "--out", tmp_path / "steps.html")
     assert (ran.code, '"label":"step 40"' in (tmp_path / "steps.html").read_text(encoding="utf-8")) == (0, True)
 

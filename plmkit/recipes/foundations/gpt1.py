@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from plmkit.architectures.decoder import PostNormDecoder
+from plmkit.architectures.recurrent import Recurrent
 from plmkit.corruption.arrange.stream import Stream
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.recipe import Recipe, one_stream
@@ -60,4 +61,32 @@ def gpt1_tiny() -> Recipe:
     mini = gpt1_mini()
     return replace(
         mini, name="gpt1-tiny", architecture=mini.architecture.with_settings(layers=2, heads=2, width=128, inner=512)
+    )
+
+
+def gpt1_lstm() -> Recipe:
+    """GPT-1 with an LSTM in place of the Transformer: the paper's baseline (5, table 5)."""
+    return replace(
+        gpt1(),
+        name="gpt1-lstm",
+        summary="GPT-1 with an LSTM: predict the next token from a recurrent state.",
+        notes=(
+            "Of the LSTM, the paper gives one layer of 2,048 units. Input and output embeddings are tied and as wide, "
+            "the dropout rate is 0.1, and everything else is GPT-1's."
+        ),
+        architecture=Recurrent(layers=1, width=2048, dropout=0.1),
+    )
+
+
+def gpt1_lstm_mini() -> Recipe:
+    mini = gpt1_mini()
+    return replace(
+        gpt1_lstm(),
+        name="gpt1-lstm-mini",
+        notes=FOR_MINUTES,
+        for_minutes=True,
+        tokenizer=mini.tokenizer,
+        architecture=Recurrent(layers=1, width=512, max_length=256, dropout=0.0),
+        stages=mini.stages,
+        schedule=replace(mini.schedule, learning_rate=2e-3),
     )
