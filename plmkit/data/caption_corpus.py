@@ -126,9 +126,11 @@ def one_table(
                 file=file.path,
             )
         )
-    names = {"text": choose(table.heading, "text", column)}
     in_column = None if region_width is None or features is not None else choose(table.heading, "features", None)
-    names["image"] = in_column or choose(table.heading, "image", image_column)
+    names = {
+        "image": in_column or choose(table.heading, "image", image_column),
+        "text": choose(table.heading, "text", column),
+    }
     documents, skipped = captions_of(table, names["image"], names["text"], folder or file.path.parent)
     notes = []
     if skipped:

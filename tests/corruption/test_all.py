@@ -24,7 +24,8 @@ from plmkit.errors import SettingError
 
 BY_WORD = UnitMasking(levels=("word",), shares=(1.0,))
 MIXED = UnitMasking(levels=("character", "word"), shares=(0.3, 0.7))
-WAYS = [*(kind() for kind in MASKINGS), BY_WORD, MIXED]  # a new masking is tested here by its line in the registry
+# a new masking of tokens is tested here by its line in the registry
+WAYS = [*(kind() for kind in MASKINGS if "targets" in kind.writes), BY_WORD, MIXED]
 PAPERS = [
     TokenMasking(),
     DynamicMasking(),

@@ -10,7 +10,7 @@ from plmkit.catalogue import find
 from plmkit.corruption.arrange.pairs import SentencePairs
 from plmkit.corruption.mask.token import TokenMasking
 from plmkit.demo import demo as demonstration
-from plmkit.preparation import prepare
+from plmkit.preparation import opening
 from plmkit.recipe import one_stream
 from plmkit.schedules.schedule import Stage
 from plmkit.tokenizers.wordpiece import WordPiece
@@ -45,7 +45,7 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setattr(device, "available_cores", lambda: 1)
     monkeypatch.setattr(demonstration, "find", lambda name: recipe)
     monkeypatch.setattr(demonstration, "SETTINGS", ())
-    monkeypatch.setattr(prepare, "docstring_corpus", lambda cache: corpus)
+    monkeypatch.setattr(opening, "docstring_corpus", lambda cache: corpus)
     monkeypatch.setattr(demonstration, "docstring_task", lambda cache: tuple(files))
     monkeypatch.setattr(demonstration, "TOKENS", 4_000)
     monkeypatch.setattr(demonstration, "WORDS", ("new", "raise", "zebra"))
