@@ -11,7 +11,7 @@ from plmkit.architectures.contract import Architecture, CacheSettings, Generates
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.language import tr
+from plmkit.language import message, tr
 from plmkit.layers.cache import Cache
 from plmkit.layers.transformer import Dropout, TokenEmbedding
 
@@ -25,6 +25,7 @@ class Recurrent(Architecture):
     dropout: float = 0.5  # dropout rate of embeddings and between layers
     initial_range: float = 0.05  # initial weights are uniform in [-initial_range, initial_range]
     generates: ClassVar[Generates] = "causal"
+    not_a_graph: ClassVar[str | None] = message("its recurrent cells would be written for one number of rows")
     bounded: ClassVar[bool] = False  # its state has no length limit
     tied_heads: ClassVar[tuple[str, ...]] = ("causal_lm",)
     initial: ClassVar[frozenset[str]] = frozenset({"initial_range"})

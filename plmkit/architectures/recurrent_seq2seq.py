@@ -33,6 +33,7 @@ class RecurrentEncoder(Architecture):
     bidirectional: bool = True  # the encoder reads in both directions, each with half of the width
     dropout: float = 0.2  # of what each layer reads, and of the last states
     initial_range: float = 0.1  # initial weights are uniform in [-initial_range, initial_range]
+    not_a_graph: ClassVar[str | None] = message("its recurrent cells would be written for one number of rows")
     bounded: ClassVar[bool] = False  # its state has no length limit
     needs: ClassVar[tuple[str, ...] | None] = ("end",)
     initial: ClassVar[frozenset[str]] = frozenset({"initial_range"})

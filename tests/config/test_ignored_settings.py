@@ -16,7 +16,7 @@ VALUES = {
     "device": "cpu", "dtype": "float32", "threads": "1", "reader_workers": "1", "micro_batch": "1", "compile": "true",
     "checkpoint_steps": "1", "kept_checkpoints": "3", "average": "2", "log_steps": "1", "validations": "1",
     "valid_share": "0.1", "layout": "lines", "column": "a", "image_column": "a", "image_folder": "a", "features": "a",
-    "header": "false", "weights": "[1.0]",
+    "names": '["names.tsv"]', "header": "false", "weights": "[1.0]",
 }  # fmt: skip
 
 
@@ -32,7 +32,11 @@ def test_every_setting_of_the_machine_is_tried():
 @pytest.mark.parametrize("name", VALUES)
 def test_each_verb_reads_a_setting_of_the_machine_or_refuses_it(name, plm, tmp_path):
     setting = f"run.{name}={VALUES[name]}"
-    pretrained(setting)
+    if name == "features":
+        with pytest.raises(SettingError, match="--features is for recipes that read regions of images"):
+            pretrained(setting)
+    else:
+        pretrained(setting)
     if f"run.{name}" in FINETUNING:
         settle_task([setting], None)
     else:
@@ -102,7 +106,7 @@ def test_the_doctor_refuses_settings_of_training(setting, plm, corpus):
     assert (ran.code, ran.err) == (
         2,
         f"plm: {name} has no effect on plm doctor, which uses tokenizer, corruption, streams, stages, sentence_task, "
-        "architecture, objectives, schedule.batch. Leave it out.\n",
+        "tasks, without, architecture, objectives, schedule.batch. Leave it out.\n",
     )
 
 

@@ -38,7 +38,8 @@ SHRUNK = {
 TOLERANCE, COUNTED_TOLERANCE = 1e-4, 2e-3
 COUNTED = "bert-from-counts"
 AS_THEY_ARE = (  # a family's smallest recipe, without dropout, and one of its paper, with dropout and its optimizer
-    "bert-tiny", "bert-base", "bert-wwm-mini", "bert-wwm-chinese", "roberta-tiny", "roberta-base", "spanbert-mini",
+    "bert-tiny", "bert-base", "bert-wwm-mini", "bert-wwm-chinese", "distilbert-mini",
+    "roberta-tiny", "roberta-base", "spanbert-mini",
     "spanbert-base", "ernie-mini", "ernie-1.0", "ernie2-tiny", "ernie2-base", "albert-tiny", "albert-base",
     "electra-tiny", "electra-tiny-adversarial", "electra-tiny-weighted", "electra-small", "gpt1-tiny", "gpt1",
     "gpt2-tiny", "gpt2-small", "gpt3-tiny", "gpt3-125m", "char-transformer-tiny", "char-transformer-12l",

@@ -123,7 +123,7 @@ def spoil(folder, **changes):
 def test_a_model_of_another_family_is_refused(pretrained, tmp_path):
     save("BertModel", tmp_path, pretrained)
     spoil(tmp_path, model_type="t5")
-    with pytest.raises(InputError, match="of type 't5'; supported: 'bert'"):
+    with pytest.raises(InputError, match="of type 't5'; supported: 'visual_bert', 'bert'"):
         plmkit.load(tmp_path)
 
 

@@ -10,12 +10,15 @@ from plmkit.choices import OBJECTIVES
 from plmkit.config.settings import snake
 from plmkit.data.batch import IGNORE, Batch, Side, States
 from plmkit.data.vocabulary import unnamed
+from plmkit.distillation.teacher import NetworkTeacher
 from plmkit.errors import RecipeError
 from plmkit.network import Network
 from plmkit.objectives.contract import FIELDS, Objective
+from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.sentence_pair import RealDialogue
 
-ALWAYS = {"source"}  # every batch has it
+ALWAYS = {"source", "logits"}  # every batch has the one; two losses share the other, which one made from the states
+TAUGHT = {"teacher", "attention"}  # what the network adds for heads that compare it with a teacher
 
 
 def watched(kind: type, parts: Batch | States, seen: set[str]):
@@ -36,6 +39,15 @@ def network_of(kind: type[Objective]) -> Network:
     if kind is RealDialogue:
         model = find("ernie-mini").architecture.build(unnamed(30))
         return Network(model, {kind.name: kind().build(model)}, {kind.name: 1.0})
+    if kind.needs_teacher:
+        model, teacher = (find("bert-tiny").architecture.build(unnamed(30)) for _ in range(2))
+        lm = {MaskedLM.name: MaskedLM()}
+        own = {name: one.build(model) for name, one in {**lm, kind.name: kind()}.items()}
+        network = Network(model, own, dict.fromkeys(own, 1.0))
+        network.teacher = NetworkTeacher(
+            Network(teacher, {name: one.build(teacher) for name, one in lm.items()}, {}), False
+        )
+        return network
     tiny.append(find("kg-stage"))
     return next(recipe for recipe in tiny if kind in map(type, recipe.objectives)).build(unnamed(30))
 
@@ -65,15 +77,19 @@ def test_an_objective_reads_what_it_declares(kind):
     torch.manual_seed(0)
     network, batch = network_of(kind).train(), batch_of_everything()
     by_model: set[str] = set()
-    states = network.model(watched(Batch, batch, by_model))
-    read: set[str] = set()
     head = network.heads[kind.name]
+    if kind.needs_teacher:
+        batch = network.taught(batch, [head])
+        states, by_model = network.states(batch), {"hidden", "layers"}
+    else:
+        states = network.model(watched(Batch, batch, by_model))
+    read: set[str] = set()
     given = watched(States, states, read), watched(Batch, batch, read)
     assert torch.isfinite(head(*given)) and head.scored(given[1]) > 0
     head.needed(given[1])
     if head.auxiliary:
         head.auxiliary_loss(*given)
-    assert read - ALWAYS <= kind.reads, "declared less than it reads"
+    assert read - ALWAYS - (TAUGHT if kind.needs_teacher else set()) <= kind.reads, "declared less than it reads"
     assert kind.reads <= read | by_model, "declared more than anybody reads"
 
 
