@@ -16,7 +16,7 @@ from plmkit.architectures.contract import Architecture, CacheSettings, Generatin
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.language import comma, tr
+from plmkit.language import comma, message, tr
 from plmkit.layers.attention_scores import SCORES, mean_of
 from plmkit.layers.cache import Cache
 from plmkit.layers.recording import record

@@ -32,8 +32,9 @@ def test_every_setting_of_the_machine_is_tried():
 @pytest.mark.parametrize("name", VALUES)
 def test_each_verb_reads_a_setting_of_the_machine_or_refuses_it(name, plm, tmp_path):
     setting = f"run.{name}={VALUES[name]}"
-    if name == "features":
-        with pytest.raises(SettingError, match="--features is for recipes that read regions of images"):
+    if name in ("features", "names"):
+        kinds = {"features": "recipes that read regions of images", "names": "triples"}
+        with pytest.raises(SettingError, match=f"--{name} is for {kinds[name]}"):
             pretrained(setting)
     else:
         pretrained(setting)
