@@ -23,7 +23,7 @@ SHAPES = {  # layers, width, heads, max_length
     "gpt3-13b": (40, 5120, 40, 2048),
     "gpt3-175b": (96, 12_288, 96, 2048),
 }
-GPTS = [name for name in CATALOGUE if name.startswith("gpt")]
+GPTS = [name for name in CATALOGUE if name.startswith("gpt") and "lstm" not in name]
 RATES = {"125m": 6e-4, "350m": 3e-4, "760m": 2.5e-4, "1.3b": 2e-4,
          "2.7b": 1.6e-4, "6.7b": 1.2e-4, "13b": 1e-4, "175b": 0.6e-4}  # fmt: skip
 
