@@ -27,7 +27,7 @@ class SplitTask(WindowedTask):
     """A task whose answers compare the texts of a row: candidates of a query, or the two of a pair.
 
     A prediction joins the answers of all windows of a text. In training, a text is read in one of its windows, drawn
-    anew in each epoch (Dai & Callan, 2019, 3.2, train on all of them).
+    again in each epoch (Dai & Callan, 2019, 3.2, train on all of them).
     """
 
     @property

@@ -22,7 +22,7 @@ DRAWS = 10  # to find a title that the query did not have
 class QueryTitles(StretchArrangement):
     """A query and a title: clicked, shown but not clicked, or of another query (Sun et al., 2020, 4.2.3).
 
-    Read from query–title tables that are given beside the text; titles of other queries are drawn anew in every epoch.
+    Read from query–title tables that are given beside the text; titles of other queries are drawn again in every epoch.
     """
 
     random: float = 1 / 3  # share of the rows whose title is of another query, and was never shown for this one
