@@ -326,7 +326,7 @@ LEAVE_MORE = ("electra-tiny-adversarial", "electra-tiny-weighted")  # than a siz
 FOR_MINUTES = [name for name, make in CATALOGUE.items() if make().for_minutes and name not in LEAVE_MORE]
 PAPERS = {  # the recipe of a paper, by how names begin; the longest that fits
     "bert": "bert-base", "bert-wwm": "bert-wwm-base", "spanbert": "spanbert-base", "ernie": "ernie-1.0",
-    "ernie2": "ernie2-base",
+    "ernie2": "ernie2-base", "distilbert": "distilbert-base",
     "roberta": "roberta-base", "albert": "albert-base", "electra": "electra-base", "gpt1": "gpt1",
     "gpt1-lstm": "gpt1-lstm", "gpt2": "gpt2-small", "transformer": "transformer-base",
     "gpt3": "gpt3-125m", "transformer-xl": "transformer-xl-enwik8",

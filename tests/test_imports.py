@@ -70,6 +70,10 @@ BOTH_WAYS = {  # rooms that import each other, and why
     ("data", "tokenizers"): "the token store is filled by a tokenizer, whose special tokens are the vocabulary's",
     ("generation", "inference"): "a model generates, and evaluation reads text by the same engine",
     ("generation", "tasks"): "both read tables of rows",
+    (
+        "inference",
+        "insight",
+    ): "a model shows what it attends to, and what it attends to in an image is read like a match",
     ("inference", "interop"): "a model is loaded from a folder of another library, and exported to one",
     ("inference", "storage"): "errors of writing name the folder of a model",
     ("inference", "tasks"): "a model that was fine-tuned predicts by its task",

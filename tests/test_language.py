@@ -196,7 +196,7 @@ def calls_at_import(node: ast.AST) -> Iterator[ast.Call]:
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in {*messages.TRANSLATING, "comma"}
+        and node.func.id in {*messages.TRANSLATING, "comma"} - {"message"}  # which keeps its text in English
     ):
         yield node
     yield from chain.from_iterable(map(calls_at_import, ast.iter_child_nodes(node)))
@@ -209,6 +209,7 @@ def calls_at_import(node: ast.AST) -> Iterator[ast.Call]:
         ('class A:\n    b: str = tr("c")', 1),
         ('def f(a=tr("b"), *, c=tr("d")):\n    return tr("e")', 2),
         ('X = {"a": lambda: tr("b")}', 0),
+        ('class A:\n    b: str = message("c")', 0),
     ],
 )
 def test_what_runs_at_import(code, count):

@@ -33,6 +33,6 @@ def cells(one: Mapping[str, Any]) -> tuple[str, str, str]:
     shown = "–" if score is None else f"{score:.4f}"
     return (
         f"{one['bytes'] / 1e6:,.1f} MB",
-        "–" if spent is None else f"{spent:.2f} ms",
+        "–" if spent is None else tr("{milliseconds:.2f} ms", milliseconds=spent),
         f"{shown} ± {deviation:.4f}" if deviation else shown,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from plmkit.compression.texts import SAMPLE, SIZES, lengths_of, rows_at
+from plmkit.compression.texts import SIZES, TEXTS, lengths_of, rows_at
 from plmkit.data.batch import Batch, States
 from plmkit.inference.model import Model
 from plmkit.tasks.framing import Framed
@@ -23,7 +23,7 @@ class Gap:
     largest: float
 
 
-def gaps_of(before: Model, after: Model, texts: Sequence[str] = SAMPLE) -> Iterator[Gap]:
+def gaps_of(before: Model, after: Model, texts: Sequence[str] = TEXTS) -> Iterator[Gap]:
     """The differences of states, from which all answers are computed, at every length and batch size."""
     for length in lengths_of(min(before.max_length, after.max_length)):
         for count in SIZES:

@@ -83,7 +83,7 @@ class Graph:
         rows = self.node("Gather", whole, numbers)
         floats = self.node("Cast", rows, to=library("onnx").TensorProto.FLOAT)
         centred = self.node("Sub", floats, self.constant("middle", np.array(MIDDLE, dtype=np.float32)))
-        sizes = self.node("Unsqueeze", self.node("Gather", steps, numbers), self.constant("last axis", np.array([-1])))
+        sizes = self.node("Unsqueeze", self.node("Gather", steps, numbers), self.constant("last_axis", np.array([-1])))
         scaled = self.node("Mul", centred, sizes)
         return self.node("Reshape", scaled, self.constant("flat", np.array([0, 0, table.shape[1]])))
 

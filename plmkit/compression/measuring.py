@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from plmkit.compression.texts import SAMPLE
+from plmkit.compression.texts import TEXTS
 from plmkit.data.reading.columns import Columns, Say
 from plmkit.errors import InputError, SettingError
 from plmkit.inference.embedding import embed_texts
@@ -67,9 +67,9 @@ def rows_for(model: Model, dev: Sequence[str], before: Mapping[str, str | None],
     """
     files = files_of(model, dev, before)
     if can_evaluate_text(model):
-        return Rows(tasks={}, texts=SAMPLE, plain=files.get(""))
+        return Rows(tasks={}, texts=TEXTS, plain=files.get(""))
     if not model.tasks:
-        return Rows(tasks={}, texts=texts_in(model, files[""], say) if "" in files else SAMPLE)
+        return Rows(tasks={}, texts=texts_in(model, files[""], say) if "" in files else TEXTS)
     found = {}
     for name, task in model.tasks.items():
         if name not in files:
@@ -156,7 +156,7 @@ def speeds_of(models: Sequence[Model], rows: Rows) -> list[Speed]:
 def reading(model: Model, rows: Rows, batch: int) -> Run:
     """One pass over some texts in batches of a size, from text to answer; returns their number."""
     count = ONE_BY_ONE if batch == 1 else TOGETHER
-    texts = list(islice(cycle(rows.texts or SAMPLE), count))
+    texts = list(islice(cycle(rows.texts or TEXTS), count))
     name, (_, own) = next(iter(rows.tasks.items()), ("", (Path(), [])))
     some = list(islice(cycle(own), count)) if own else []
 

@@ -7,7 +7,7 @@ import numpy as np
 from plmkit.inference.model import Model
 from plmkit.tasks.framing import Framed, frame
 
-SAMPLE = (  # of the two languages and more that models here read, with digits, capitals, accents and symbols
+TEXTS = (  # of the two languages and more that models here read, with digits, capitals, accents and symbols
     "The old harbour was quiet in the morning, and the fishing boats had not come back yet. A woman in a blue coat "
     "sold coffee from a small cart near the lighthouse; it cost 2.50 and was better than anything in the hotel. ",
     "今天早上天气很好，我们在公园里散步，看见许多人在打太极拳。中午在一家小饭馆吃了面条，价钱便宜，味道也不错。"
@@ -26,7 +26,7 @@ def lengths_of(longest: int) -> list[int]:
     return sorted({max(3, round(longest / 4**power)) for power in range(LENGTHS)})
 
 
-def rows_at(model: Model, length: int, count: int, texts: Sequence[str] = SAMPLE) -> list[Framed]:
+def rows_at(model: Model, length: int, count: int, texts: Sequence[str] = TEXTS) -> list[Framed]:
     """Rows of text, the first of this length, and the others down to half of it, so that a batch has padding."""
     vocabulary = model.tokenizer.vocabulary
     encoded = [np.array(model.tokenizer.encode(text), dtype=np.int64) for text in texts]

@@ -52,6 +52,8 @@ def of_connectives(samples: Samples, plan: object, rows: Rows, chosen: np.ndarra
 
 def of_tokens(rows: Rows, name: Callable[[int], str]) -> Iterator[tuple[int, str]]:
     """The first tokens of each row that have a label, with it."""
+    if rows.capitals is None and rows.elsewhere is None:
+        return
     titles = tr("capital letter"), tr("elsewhere in its document")
     tokens = rows.tokens if rows.targets is None else np.where(rows.targets == IGNORE, rows.tokens, rows.targets)
     for title, field in zip(titles, (rows.capitals, rows.elsewhere), strict=True):

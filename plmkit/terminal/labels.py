@@ -9,6 +9,9 @@ NAMES = (
     "forward_lm", "backward_lm", "forward", "backward", "image_match", "masked_regions", "match", "regions",
     "capital_prediction", "token_document_relation", "sentence_reordering", "sentence_distance", "discourse_relation",
     "search_relevance", "capitals", "elsewhere", "order", "distance", "discourse", "relevance",
+    "entity_prediction", "relation_prediction", "triple_plausibility", "entity", "relation", "plausible",
+    "soft_targets", "cosine_states", "hidden_matching", "attention_matching", "relation_matching",
+    "soft", "cosine", "hidden", "attention",
     "masked", "next", "generator", "replaced", "reward", "loss",
     # scores
     "accuracy", "macro_f1", "micro_f1", "mcc", "pearson", "spearman", "mse", "mae", "exact", "f1", "rouge_l",

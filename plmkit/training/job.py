@@ -156,7 +156,7 @@ def report(found: Diagnosis, recipe: Recipe, screen: Screen) -> None:
         screen.say(documents_reported(found))
     if found.mixture:
         shares = comma().join(f"{name} {share:.1%}" for name, share in found.mixture.items())
-        screen.say(tr("Share of each corpus in the tokens of an epoch: {shares}.", shares=shares))
+        screen.say(tr("Share of each corpus in the tokens of every epoch: {shares}.", shares=shares))
     for warning in found.warnings:
         screen.say(f"! {warning}")
 

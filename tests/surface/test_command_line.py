@@ -509,7 +509,12 @@ def completed(*words: str) -> list[str]:
 def test_the_shell_completes_verbs_recipes_and_tasks():
     assert completed("plm", "pre") == ["pretrain", "predict"]
     assert completed("plm", "pretrain", "bert-m") == ["bert-mini", "bert-medium"]
-    assert completed("plm", "doctor", "x.txt", "--recipe", "ernie") == ["ernie-mini", "ernie-1.0"]
+    assert completed("plm", "doctor", "x.txt", "--recipe", "ernie") == [
+        "ernie-mini",
+        "ernie-1.0",
+        *(f"ernie2-{size}" for size in ("tiny", "mini", "base", "large")),
+    ]
+    assert completed("plm", "doctor", "x.txt", "--recipe", "ernie-") == ["ernie-mini", "ernie-1.0"]
     assert completed("plm", "finetune", "runs/x", "--task", "pa") == ["pair", "paraphrase"]
 
 

@@ -183,8 +183,8 @@ def test_a_corpus_without_a_header(plm, tmp_path, tiny_settings):
 
 
 def test_options_that_a_model_of_plain_text_would_ignore(plm, tmp_path, monkeypatch):
-    monkeypatch.setattr("plmkit.inference.loading.read_parts", lambda *given: None)
-    model = SimpleNamespace(architecture=find("gpt2-tiny").architecture)
+    monkeypatch.setattr("plmkit.inference.loading.read_parts", lambda *given, **asked: None)
+    model = SimpleNamespace(architecture=find("gpt2-tiny").architecture, tasks=(), graph=None)
     monkeypatch.setattr("plmkit.inference.loading.model_of", lambda parts: model)
     monkeypatch.setattr("plmkit.inference.evaluation.can_translate", lambda model: False)
     monkeypatch.setattr("plmkit.inference.evaluation.can_evaluate_text", lambda model: True)

@@ -26,6 +26,7 @@ NAMES = [name for name in CATALOGUE if name.endswith("-tiny") and not find(name)
 SHRUNK = {
     "max_length": 64, "layers": 1, "heads": 2, "width": 16, "inner": 32, "embedding": 8, "cell": 8, "memory": 8,
     "filters": "[[2, 8]]", "cutoffs": "[40, 80]", "local_heads": False,  # in one layer, [CLS] would not see far tokens
+    "features": 8, "image_size": 32, "patch_size": 16, "visual_width": 16, "visual_inner": 16, "joint_width": 16,
 }  # fmt: skip
 GOOD, BAD = "the cat sees a good house", "my friend hears the sea"
 WORDS = [GOOD.split(), BAD.split()]
@@ -74,13 +75,25 @@ def settings_of(name: str) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def prepared(made: Path, mixed_corpus: Path, pairs: Path):
+def described(mixed_corpus: Path, shapes: Path) -> Path:
+    """The lines of the text as captions of pictures, to which they have nothing to say."""
+    lines = mixed_corpus.read_text(encoding="utf-8").split("\n")
+    pictures = [f"pictures/{number}.png" for number in range(5)]
+    table = shapes.with_name("lines.jsonl")
+    rows = [{"image": pictures[number % 5], "caption": line} for number, line in enumerate(lines) if line]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return table
+
+
+@pytest.fixture(scope="module")
+def prepared(made: Path, mixed_corpus: Path, pairs: Path, described: Path):
     """Pretrained for one step: a run folder of each recipe, made on first use."""
 
     def folder(name: str) -> Path:
         out = made / f"{name} for kinds"
         if not out.exists():
-            text = pairs if find(name).architecture.translates else mixed_corpus
+            architecture = find(name).architecture
+            text = pairs if architecture.translates else described if architecture.reads_images else mixed_corpus
             plmkit.pretrain(name, text, out, steps=1, settings=settings_of(name), quiet=True)
         return out
 

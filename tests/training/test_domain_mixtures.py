@@ -100,7 +100,7 @@ def pretrain(plm, corpora, out, *options):
 def test_losses_by_corpus_are_shown_logged_and_kept_and_the_rarer_corpus_is_learned_less(plm, corpora, tmp_path):
     ran = pretrain(plm, corpora, tmp_path / "run", "--weights", "12,1", "--set", "run.validations=2", "--json")
     assert ran.code == 0, ran.err
-    assert "Share of each corpus in the tokens of an epoch: sea.txt 92." in ran.err.replace("\n", " ")
+    assert "Share of each corpus in the tokens of every epoch: sea.txt 92." in ran.err.replace("\n", " ")
     assert "Held-out losses at step 20: sea.txt: masked_lm " in ran.err.replace("\n", " ")
     names = [f"corpora/{name}/masked_lm" for name in WORDS]
     sea, wood = (ran.json[name] for name in names)

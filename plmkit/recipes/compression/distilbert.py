@@ -18,6 +18,7 @@ FOR_MINUTES = for_minutes(
     "learning rate",
     "warm-up",
     "optimizer",
+    "clipping",
     "dropout",
     "length",
     "masking",

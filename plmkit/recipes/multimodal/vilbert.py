@@ -17,7 +17,7 @@ from plmkit.schedules.optimizers import BertAdam
 from plmkit.schedules.schedule import Schedule, Stage
 
 FOR_MINUTES = (
-    "size", "batch", "learning rate", "warm-up", "optimizer", "dropout", "activation", "length", "masking",
+    "size", "batch", "learning rate", "optimizer", "dropout", "activation", "length", "masking",
     "targets of masked regions", "image size", "vocabulary", "initial weights",
 )  # fmt: skip
 

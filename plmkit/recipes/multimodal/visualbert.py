@@ -15,7 +15,7 @@ from plmkit.schedules.optimizers import BertAdam
 from plmkit.schedules.schedule import Schedule, Stage
 
 FOR_MINUTES = (
-    "size", "batch", "learning rate", "warm-up", "optimizer", "dropout", "activation", "length", "masking",
+    "size", "batch", "learning rate", "optimizer", "dropout", "activation", "length", "masking",
     "captions per row", "image size", "vocabulary", "initial weights",
 )  # fmt: skip
 
