@@ -74,6 +74,7 @@ def diagnosis(found: Diagnosis, recipe: Recipe) -> None:
         )
     if len(found.sources) > 1:
         rows[tr("mix by tokens")] = comma().join(f"{name} {share:.1%}" for name, share in found.sources.items())
+    if found.mixture:
         rows[tr("read per epoch")] = comma().join(f"{name} {share:.1%}" for name, share in found.mixture.items())
     width = max(map(cell_len, rows))
     for name, value in rows.items():

@@ -132,7 +132,11 @@ def compress(request: Request, screen: Screen) -> Result:
 
 
 def check_able(parts: Parts) -> None:
-    if parts.architecture.reads_images or (parts.architecture.translates and not parts.tasks):
+    if parts.architecture.reads_images:
+        raise PlmError(
+            tr("{folder} reads images; plm compress takes models that read text alone.", folder=parts.folder)
+        )
+    if parts.architecture.translates and not parts.tasks:
         raise PlmError(
             tr(
                 "{folder} reads a source and generates a target; plm compress takes models that classify, embed or "

@@ -274,7 +274,7 @@ def check_images(documents: Sequence[Document], folder: Path | None) -> None:
         first = missing[0]
         raise InputError(
             tr(
-                "{where}: there is no image {image}; {count:,} of {total:,} images are missing.\n",
+                "{where}: there is no image {image}; missing images: {count:,} of {total:,}.\n",
                 where=where(first.source, first.line),
                 image=first.image,
                 count=len(missing),

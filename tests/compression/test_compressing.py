@@ -7,9 +7,10 @@ import pytest
 from onnx import numpy_helper
 
 from plmkit.compression.comparing import TOLERANCE
+from plmkit.compression.compress import check_able
 from plmkit.compression.folder import GRAPH
 from plmkit.compression.measuring import files_of
-from plmkit.errors import SettingError
+from plmkit.errors import PlmError, SettingError
 
 
 def test_one_table_has_size_speed_and_score(plm, finetuned, tmp_path):
@@ -82,3 +83,9 @@ def test_each_of_several_tasks_has_its_own_dev_file(tmp_path):
     assert {name: str(path) for name, path in given.items()} == {"mood": "a.tsv", "topic": "b=c.tsv"}
     with pytest.raises(SettingError, match="--dev NAME=FILE"):
         files_of(several, ["a.tsv", "mood=b.tsv"], {})
+
+
+def test_a_model_that_reads_images_is_refused_as_one_that_does():
+    parts = SimpleNamespace(architecture=SimpleNamespace(reads_images=True, translates=True), folder="seen", tasks=())
+    with pytest.raises(PlmError, match=r"^seen reads images; plm compress takes models that read text alone\.$"):
+        check_able(parts)

@@ -98,7 +98,7 @@ def test_a_bad_table_is_refused_with_file_and_line(tmp_path, text, place, messag
 
 
 def test_plain_text_without_two_tabs_in_a_line_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"a\.txt, line 2: 2 cells between tabs; expected 3"):
+    with pytest.raises(InputError, match=r"a\.txt, line 2: cells between tabs: 2; expected 3"):
         opened(tmp_path, "paris\tcapital_of\tfrance\nlima\tcapital_of\n", "a.txt")
 
 

@@ -64,6 +64,7 @@ def test_doctor_shows_each_task_with_its_label_in_words(plm, english, tmp_path):
     shown = plm("doctor", english, clicks, *DOCTOR).out
     assert f"what is predicted of it (order)\n{found['order']}\n" in shown
     assert "4 titles of queries, 2 clicked, 2 shown but not clicked, 0 not shown" in ran.err
+    assert "mix by tokens" in shown and "read per epoch" not in shown
 
 
 def test_chinese_text_is_shown_in_chinese_and_the_task_of_capitals_is_left_out(plm, chinese, monkeypatch):

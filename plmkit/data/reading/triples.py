@@ -108,7 +108,7 @@ def split_at_tabs(table: Table, width: int) -> Table:
         if len(row) != width:
             raise InputError(
                 tr(
-                    "{where}: {count} cells between tabs; expected {width}.\n"
+                    "{where}: cells between tabs: {count}; expected {width}.\n"
                     "Each line of plain text needs {width}, separated by tabs.",
                     where=where(table.path, line),
                     count=len(row),
