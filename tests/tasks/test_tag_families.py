@@ -55,7 +55,7 @@ def test_every_family_is_trained_and_predicts_a_tag_for_every_word(name, tmp_pat
         assert max(len(example.inputs) for example in examples) > 1
         network = Network(model, {kind: task.head(architecture, 0.0)}, {kind: 1.0})
         source = LabelledExamples(task, examples, vocabulary, seed=0, heads=frozenset({kind}))
-        optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+        optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
         losses = []
         for _ in range(3):
             loss = network(source.next(Place(), 3, 48)[0]).losses[kind]

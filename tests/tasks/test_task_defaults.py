@@ -200,8 +200,8 @@ def test_settings_of_the_machine_that_the_doctor_would_ignore_are_refused(settin
     assert (ran.code, ran.out, ran.err) == (
         2, "",
         f"plm: run.{setting.partition('=')[0]} has no effect on plm doctor, which uses run.reader_workers, "
-        "run.valid_share, run.layout, run.column, run.image_column, run.image_folder, run.features, run.header, "
-        "run.weights. Leave it out.\n",
+        "run.valid_share, run.layout, run.column, run.image_column, run.image_folder, run.features, "
+        "run.names, run.header, run.weights. Leave it out.\n",
     )  # fmt: skip
 
 
@@ -346,7 +346,7 @@ def test_a_name_unlike_all_others_is_answered_with_the_list():
         "There is no setting 'task.class_weights'. Known: task.batch, task.clip, task.decay, task.dev_share, "
         "task.dropout, task.epochs, task.evaluations, task.features, task.frozen, task.layer_decay, "
         "task.learning_rate, task.length, task.lm_weight, task.ngrams, task.optimizer, task.patience, task.pooling, "
-        "task.scratch, task.shape, task.train_share, task.warmup."
+        "task.scratch, task.shape, task.task_embedding, task.train_share, task.warmup."
     )
 
 
