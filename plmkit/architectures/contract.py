@@ -85,6 +85,11 @@ class Architecture(ABC):
         return None
 
     @property
+    def attention_heads(self) -> int:
+        """Attention heads per layer; 0: it has none."""
+        return int(vars(self).get("heads", 0))
+
+    @property
     def context_length(self) -> int:
         """Tokens that a token attends to in step-by-step inference, itself included."""
         return self.max_length

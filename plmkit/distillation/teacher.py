@@ -34,7 +34,8 @@ def teacher_network(parts: Parts, device: torch.device) -> Network:
 def check_comparable(parts: Parts, what: str) -> None:
     """Refuse a network whose layers and attention are not those of a plain encoder or decoder."""
     architecture = parts.architecture
-    if not isinstance(architecture, TEXT) or not getattr(architecture, "is_berts", True):
+    is_other = isinstance(architecture, Encoder) and not architecture.is_berts
+    if not isinstance(architecture, TEXT) or is_other:
         raise SettingError(
             tr(
                 "{what} {folder} is a {architecture}: only encoders such as BERT, RoBERTa and ALBERT, and decoders "
@@ -84,7 +85,7 @@ def shape_of(architecture: Architecture) -> dict[str, Any]:
     return {
         "teacher_layers": architecture.layers,
         "teacher_width": architecture.width,
-        "teacher_heads": getattr(architecture, "heads", 0),
+        "teacher_heads": architecture.attention_heads,
     }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ MANY_WORDS = 4  # times the samples; with fewer words, all of them are faster
 
 class TiedHead(nn.Module):
     """The token embedding as output layer, without further weights (Radford et al., 2018, 3.1)."""
+
+    is_restricted: ClassVar[bool] = False  # it scores all tokens
 
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()

@@ -108,7 +108,7 @@ class SoftTargetsHead(Head):
         """The teacher's output embedding and bias, of the tokens that the student scores too."""
         assert teacher.table is not None
         table, bias = teacher.table, teacher.bias
-        if getattr(self.vocabulary, "is_restricted", False):
+        if self.vocabulary.is_restricted:
             occurring = self.vocabulary.occurring
             return table[occurring], None if bias is None else bias[occurring]
         return table[:tokens], None if bias is None else bias[:tokens]

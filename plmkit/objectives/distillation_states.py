@@ -180,7 +180,7 @@ class AttentionMatchingHead(MatchingHead):
             settings.layers, student.layers, settings.teacher_layers or student.layers,
             "objectives.attention_matching.layers",
         )  # fmt: skip
-        heads, theirs = getattr(student, "heads", 0), settings.teacher_heads
+        heads, theirs = student.attention_heads, settings.teacher_heads
         if theirs and heads != theirs:
             raise SettingError(
                 tr(
@@ -260,7 +260,7 @@ class RelationMatchingHead(MatchingHead):
     def __init__(self, settings: RelationMatching, student: Any) -> None:
         super().__init__(settings)
         self.relations, self.layer = settings.relations, settings.layer
-        self.heads = settings.relation_heads or settings.teacher_heads or getattr(student, "heads", 1)
+        self.heads = settings.relation_heads or settings.teacher_heads or student.attention_heads or 1
         for width in (student.width, settings.teacher_width or student.width):
             if width % self.heads:
                 raise SettingError(
