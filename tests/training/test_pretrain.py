@@ -669,7 +669,8 @@ def test_held_out_text_is_not_counted_and_is_scored_by_a_bounded_part(tmp_path, 
         rows = [len(batch.source.tokens) for batch in material.valid_batches(settings.recipe, 0)["text"]]
     assert whole > 10
     assert rows == [4, 4, 2]
-    assert replace(material, valid_documents=material.valid_documents[:0]).valid_batches(settings.recipe, 0) == {}
+    none_held = replace(material.main, held_documents=material.valid_documents[:0])
+    assert replace(material, main=none_held).valid_batches(settings.recipe, 0) == {}
 
 
 def test_a_run_inside_the_folder_of_its_text_continues(corpus, tmp_path, plm, tiny_settings):
