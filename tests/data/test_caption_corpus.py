@@ -64,7 +64,9 @@ def test_columns_can_be_named_and_files_can_be_in_another_folder(folder):
 
 def test_a_missing_image_is_reported_with_its_line_and_what_to_do(folder):
     table = written(folder, "a.tsv", "image\ttext", "1.png\ta cat", "9.png\ta dog", "8.png\ta cow")
-    with pytest.raises(InputError, match=r"a\.tsv, line 3: there is no image .*9\.png; missing images: 2 of 3\.\n.*--images FOLDER"):
+    with pytest.raises(
+        InputError, match=r"a\.tsv, line 3: there is no image .*9\.png; missing images: 2 of 3\.\n.*--images FOLDER"
+    ):
         read(table)
     with pytest.raises(InputError, match=r"\nCorrect --images"):
         read(table, images=str(folder))
