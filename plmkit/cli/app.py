@@ -16,6 +16,8 @@ from plmkit.tasks.registry import KINDS
 from plmkit.training import usage  # noqa: F401 - the system's counts at the start, which `opened` looks back to
 from plmkit.training.processes import check_alone, is_first, processes
 
+# panels of --help, in the order in which they are first used
+TRAIN, ASK, LOOK, EXCHANGE = tr("Train"), tr("Use a model"), tr("Look inside"), tr("Exchange and compress")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a disk or a device
 
 app = typer.Typer(

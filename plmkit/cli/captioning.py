@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import ASK, app
 from plmkit.cli.options import Json, ModelDir, Quiet, examples, opened, print_json, screen
 from plmkit.language import tr
 
@@ -17,6 +17,7 @@ from plmkit.language import tr
         "plm caption runs/captions photos/*.jpg --beams 5 --json",
         "plm caption runs/captions photo.jpg --attention regions.png",
     ),
+    rich_help_panel=ASK,
 )
 def caption(
     model: ModelDir,

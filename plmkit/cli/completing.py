@@ -4,22 +4,20 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import ASK, app
 from plmkit.cli.options import Json, ModelDir, Quiet, examples, opened, print_json, screen
 from plmkit.language import tr
 
 
 @app.command(
-    help=tr(
-        "Complete a triple with a model that was trained on a knowledge graph: give two of head, relation and tail to "
-        "find the third, or all three to see whether it is true."
-    ),
+    help=tr("Complete a triple of a knowledge graph: the missing head, relation or tail, or whether it is true."),
     epilog=examples(
         'plm complete runs/facts --head "Paris" --relation "capital of"',
         'plm complete runs/facts --relation "capital of" --tail "France" --top 3',
         'plm complete runs/facts --head "Paris" --tail "France"',
         'plm complete runs/facts --head "Paris" --relation "capital of" --tail "Peru" --json',
     ),
+    rich_help_panel=ASK,
 )
 def complete(
     model: ModelDir,

@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import EXCHANGE, app
 from plmkit.cli.options import Json, ModelDir, OutDir, Quiet, examples, print_json, screen
 from plmkit.language import tr
 
 
 @app.command(
     help=tr(
-        "Make a trained model smaller or faster: as an ONNX graph, with 8 bits per weight, or with fewer attention "
-        "heads. Size, speed and score before and after are printed, and nothing is written if the score falls by more "
-        "than a margin. `plm predict`, `plm evaluate`, `plm embed` and `plm generate` take the new folder."
+        "Make a model smaller or faster: as an ONNX graph, with 8 bits per weight, or with fewer attention heads.\n\n"
+        "Size, speed and score before and after are printed, and nothing is written if the score falls by more than a "
+        "margin. `plm predict`, `plm evaluate`, `plm embed` and `plm generate` take the new folder."
     ),
     epilog=examples(
         "plm compress runs/mine-reviews --to int8 --dev dev.tsv --out runs/mine-reviews-int8",
@@ -22,6 +22,7 @@ from plmkit.language import tr
         "plm compress runs/mine-reviews --to pruned --heads 0.4 --dev dev.tsv --out runs/mine-reviews-pruned",
         "plm compress runs/gpt --to int8 --dev text.txt --out runs/gpt-int8",
     ),
+    rich_help_panel=EXCHANGE,
 )
 def compress(
     model: ModelDir,

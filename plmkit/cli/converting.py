@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import EXCHANGE, app
 from plmkit.cli.options import Json, ModelDir, OutDir, Quiet, examples, print_json, screen
 from plmkit.language import tr
 
@@ -13,6 +13,7 @@ from plmkit.language import tr
 @app.command(
     help=tr("Write a model as a folder that other tools open, and check that they compute the same."),
     epilog=examples("plm export runs/mine exported/ --format huggingface"),
+    rich_help_panel=EXCHANGE,
 )
 def export(
     model: ModelDir,
@@ -36,6 +37,7 @@ def export(
     epilog=examples(
         "plm import old-bert/ --out bert", "plm import finetune-transformer-lm/model --format openai-gpt --out gpt1"
     ),
+    rich_help_panel=EXCHANGE,
 )
 def import_(
     folder: Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import TRAIN, app
 from plmkit.cli.options import (
     CORPUS,
     FirstColumn,
@@ -33,6 +33,7 @@ from plmkit.language import tr
         "plm distill runs/large-reviews bert-mini train.tsv --dev dev.tsv --out runs/small-reviews --alone",
         "plm distill runs/large-reviews runs/small train.tsv --unlabelled more.txt --out runs/small-reviews",
     ),
+    rich_help_panel=TRAIN,
 )
 def distill(
     teacher: Annotated[

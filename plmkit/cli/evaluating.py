@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import ASK, app
 from plmkit.cli.options import (
     Features,
     FirstColumn,
@@ -41,10 +41,11 @@ if TYPE_CHECKING:
 
 @app.command(
     help=tr(
-        "Score a fine-tuned model on labelled rows (with intervals, scores by class, calibration and mistakes), a "
-        "causal language model on plain text, or an encoder–decoder on pairs: BLEU and chrF, or ROUGE for summaries; a "
-        "captioner on images with captions: BLEU; a model that reads text with images on the same: recall at 1, "
-        "5 and 10; a model that was trained on triples on others: filtered ranks."
+        "Score a model on a file it was not trained on, by the measures of its kind.\n\n"
+        "A fine-tuned model on labelled rows: scores with intervals, scores by class, calibration and mistakes. A causal "
+        "language model on plain text: perplexity and bits per character. An encoder–decoder on pairs: BLEU and chrF, "
+        "or ROUGE for summaries. A captioner on images with captions: BLEU. A model that reads text with images on the "
+        "same: recall at 1, 5 and 10. A model of triples on other triples: filtered ranks."
     ),
     epilog=examples(
         "plm evaluate runs/mine-reviews test.tsv --out report.html",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         "plm evaluate runs/facts test.tsv --known dev.tsv",
         "plm evaluate runs/mine triples.tsv --by cloze --names names.tsv",
     ),
+    rich_help_panel=ASK,
 )
 def evaluate(
     model: ModelDir,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import ASK, app
 from plmkit.cli.options import (
     Beams,
     FirstColumn,
@@ -35,6 +35,7 @@ from plmkit.language import tr
         'plm generate runs/mine "Who sang? It was" --temperature 0 --stop "."',
         "plm generate runs/mine --file prompts.txt --beams 4 --json",
     ),
+    rich_help_panel=ASK,
 )
 def generate(
     model: ModelDir,
@@ -87,6 +88,7 @@ def generate(
 @app.command(
     help=tr("Score texts by log-probability (pseudo-log-likelihood for masked models)."),
     epilog=examples("plm score runs/mine sentences.txt --out scores.tsv"),
+    rich_help_panel=ASK,
 )
 def score(
     model: ModelDir,
@@ -111,6 +113,7 @@ def score(
         "plm prompt runs/mine --task reviews.tsv --shots 4 --labels 0=bad,1=good",
         "plm prompt runs/mine --task en_de.tsv --shots 8 --beams 4",
     ),
+    rich_help_panel=ASK,
 )
 def prompt(
     model: ModelDir,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import TRAIN, app
 from plmkit.cli.options import (
     CORPUS,
     ImageColumn,
@@ -30,6 +30,7 @@ from plmkit.language import comma, tr
 @app.command(
     help=tr("List all recipes, or show one: its five choices, paper, settings and exact parameter count."),
     epilog=examples("plm recipes", "plm recipes bert-mini"),
+    rich_help_panel=TRAIN,
 )
 def recipes(
     name: Annotated[
@@ -52,6 +53,7 @@ def recipes(
     epilog=examples(
         "plm doctor my_texts/ more.jsonl.gz", "plm doctor novel.txt --recipe gpt2-mini", "plm doctor --verify runs/mine"
     ),
+    rich_help_panel=TRAIN,
 )
 def doctor(
     corpus: Annotated[list[str], typer.Argument(metavar="CORPUS", help=tr("{files}.", files=CORPUS))],

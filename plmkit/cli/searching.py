@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import ASK, app
 from plmkit.cli.options import (
     CORPUS,
     Features,
@@ -36,9 +36,10 @@ def reads_both(model: "Model") -> bool:
 
 @app.command(
     help=tr(
-        "Find the texts of a corpus whose vectors are nearest to a query's. The vectors are kept for the next time. "
-        "With a model that reads text with images (visualbert, vilbert): the images of a folder or table that a text "
-        "describes, or the captions of a table that describe an image."
+        "Find the texts of a corpus that are nearest to a query, or the images that a text describes.\n\n"
+        "Texts are compared by their vectors, which are kept for the next time. A model that reads text with images "
+        "(visualbert, vilbert) finds the images of a folder or table that a text describes, or the captions of a table "
+        "that describe an image."
     ),
     epilog=examples(
         'plm search runs/mine my_texts/ "a walk along the river"',
@@ -47,6 +48,7 @@ def reads_both(model: "Model") -> bool:
         'plm search runs/visual photos/ "a dog runs on the beach"',
         "plm search runs/visual captions.jsonl photo.jpg --top 5",
     ),
+    rich_help_panel=ASK,
 )
 def search(
     model: Annotated[

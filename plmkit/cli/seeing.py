@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import LOOK, app
 from plmkit.cli.options import Json, ModelDir, Quiet, SeenImage, examples, opened, print_json, screen
 from plmkit.errors import SettingError
 from plmkit.language import tr
@@ -25,6 +25,7 @@ PAGES, PICTURES = (".html",), (".png", ".svg", ".pdf")
         'plm attend runs/mine "a text" --layer 2 --head 1 --out picture.svg',
         'plm attend runs/visual "a red square above a blue circle" --image photo.png --out regions.png',
     ),
+    rich_help_panel=LOOK,
 )
 def attend(
     model: ModelDir,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import TRAIN, app
 from plmkit.cli.options import (
     CORPUS,
     Features,
@@ -72,6 +72,7 @@ def finetuning_settings() -> list[str]:
         "plm pretrain vilbert-mini captions.jsonl --features features/ --out runs/regions",
         "plm pretrain kg-stage triples.tsv my_texts/ --names names.tsv --from runs/mine --out runs/facts",
     ),
+    rich_help_panel=TRAIN,
 )
 def pretrain(
     recipe: Annotated[
@@ -191,6 +192,7 @@ def word_vectors(
         "plm finetune runs/mine --task pair --train pairs.tsv --out runs/pairs --seeds 3 --set task.learning_rate=1e-4",
     )
     + "\n\n".join(["", tr("Settings of --set:"), *finetuning_settings()]),
+    rich_help_panel=TRAIN,
 )
 def finetune(
     model: ModelDir,
@@ -304,6 +306,7 @@ def finetune(
 @app.command(
     help=tr("Pretrain a small BERT on text found on this machine, fine-tune it, and compare it with baselines."),
     epilog=examples("plm demo --out runs/demo"),
+    rich_help_panel=TRAIN,
 )
 def demo(
     out: OutDir = Path("runs/demo"),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import ASK, app
 from plmkit.cli.options import Json, ModelDir, NoHeader, Quiet, Rows, examples, opened, screen
 from plmkit.cli.seeing import PAGES, PICTURES, write_view
 from plmkit.errors import SettingError
@@ -19,6 +19,7 @@ from plmkit.language import tr
         "plm translate runs/en-de test.en --out test.hyp.txt",
         "plm translate runs/en-de pairs.tsv --beams 8 --n-best 3 --out best.jsonl",
     ),
+    rich_help_panel=ASK,
 )
 def translate(
     model: ModelDir,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import ASK, app
 from plmkit.cli.options import (
     FirstColumn,
     Json,
@@ -43,6 +43,7 @@ KERNELS = "16"
         'plm predict runs/answers --question "Who built it?" report.txt',
         "grep soup new.txt | plm predict runs/mine-reviews - --json",
     ),
+    rich_help_panel=ASK,
 )
 def predict(
     model: ModelDir,
@@ -75,6 +76,7 @@ def predict(
         'plm fill runs/mine "the capital of France is [MASK]." --top 3',
         'plm fill runs/visual "a [MASK] square above a red circle" --image photo.png',
     ),
+    rich_help_panel=ASK,
 )
 def fill(
     model: ModelDir,
@@ -101,6 +103,7 @@ def fill(
         "plm embed runs/elmo texts.txt --level token --layers mean --out words.safetensors",
         'plm embed runs/mine "a text"',
     ),
+    rich_help_panel=ASK,
 )
 def embed(
     model: ModelDir,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plmkit.cli.app import app
+from plmkit.cli.app import LOOK, app
 from plmkit.cli.options import Json, ModelDir, Quiet, examples, opened, print_json, screen
 from plmkit.errors import SettingError
 from plmkit.language import tr
@@ -18,6 +18,7 @@ from plmkit.language import tr
         'plm neighbours runs/skipgram runs/elmo runs/mine bank --context "we sat on the bank of the river"',
         "plm neighbours glove.6B.100d.txt bank",
     ),
+    rich_help_panel=LOOK,
 )
 def neighbours(
     arguments: Annotated[
@@ -91,6 +92,7 @@ def neighbours(
         "plm probe runs/mine --task senses --train semcor.jsonl --test senseval3.jsonl --out probed/",
         "plm probe runs/mine --task tagged.jsonl --layers 0,2,4",
     ),
+    rich_help_panel=LOOK,
 )
 def probe(
     model: ModelDir,
