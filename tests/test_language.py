@@ -161,7 +161,7 @@ TWICE = re.compile(rf"({HAN}{{11,}}).*\1", re.DOTALL)
 def test_a_translation_says_everything_once():
     """Two translations of one message in a row, as a merge may leave them, are longer than it or repeat themselves."""
     assert TWICE.search("首个阶段之后的每个阶段；首个阶段之后的每个阶段")
-    found = [key for key, text in CATALOGUE.items() if len(key) > 100 and len(text) > len(key) or TWICE.search(text)]
+    found = [key for key, text in CATALOGUE.items() if (len(key) > 100 and len(text) > len(key)) or TWICE.search(text)]
     assert not found, "\n".join(found)
 
 
