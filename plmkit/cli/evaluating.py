@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         "Score a model on a file it was not trained on, by the measures of its kind.\n\n"
         "A fine-tuned model on labelled rows: scores with intervals, scores by class, calibration and mistakes. A "
         "causal language model on plain text: perplexity and bits per character. An encoder–decoder on pairs: BLEU and "
-        "chrF, or ROUGE for summaries. A captioner on images with captions: BLEU. A model that reads text with images on the "
-        "same: recall at 1, 5 and 10. A model of triples on other triples: filtered ranks."
+        "chrF, or ROUGE for summaries. A captioner on images with captions: BLEU. A model that reads text with images "
+        "on the same: recall at 1, 5 and 10. A model of triples on other triples: filtered ranks."
     ),
     epilog=examples(
         "plm evaluate runs/mine-reviews test.tsv --out report.html",
