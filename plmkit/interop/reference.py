@@ -21,15 +21,17 @@ def transformers_installed() -> bool:
 
 
 @contextmanager
-def without_bars() -> Iterator[None]:
-    """Without the progress bar that transformers shows while it loads weights."""
+def in_silence() -> Iterator[None]:
+    """Without the progress bar and the report on unused weights that transformers shows while it loads."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
+        logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()
 
@@ -50,7 +52,7 @@ def hub_network(folder: Path) -> Callable[[Batch], dict[str, Tensor]]:
     config = transformers.AutoConfig.from_pretrained(folder)
     _, family = read_config(folder)
     name = config.architectures[0]
-    with without_bars():
+    with in_silence():
         model = getattr(transformers, name).from_pretrained(folder).eval()
     known = getattr(config, "type_vocab_size", None)  # XLNet has no limit; this is an object of transformers
     outputs = family.CLASSES[name] or {"hidden": "last_hidden_state"}

@@ -216,6 +216,20 @@ def test_transformers_shows_no_progress_bar_in_an_export(pretrained, plm, tmp_pa
     assert transformers.utils.logging.is_progress_bar_enabled()  # as it was before
 
 
+def test_transformers_does_not_report_weights_that_a_class_has_no_use_for(tmp_path, capfd):
+    config = transformers.AlbertConfig(
+        vocab_size=20, hidden_size=8, embedding_size=4, num_attention_heads=2, intermediate_size=8
+    )
+    transformers.AlbertForPreTraining(config).save_pretrained(tmp_path)
+    config.architectures = ["AlbertForMaskedLM"]  # which has no pooler
+    config.save_pretrained(tmp_path)
+    level = transformers.utils.logging.get_verbosity()
+    capfd.readouterr()
+    hub_network(tmp_path)
+    assert capfd.readouterr().err == ""
+    assert transformers.utils.logging.get_verbosity() == level
+
+
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.TITLE)
 def test_every_family_names_classes_that_transformers_has_and_heads_of_its_own(family):
     for name, outputs in family.CLASSES.items():
