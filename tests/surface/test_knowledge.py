@@ -268,6 +268,30 @@ def test_known_triples_of_other_files_are_filtered(facts, plm, tmp_path):
     assert known["tails"]["raw_mean_rank"] == alone["tails"]["raw_mean_rank"]
 
 
+def test_ranks_are_those_of_a_count_among_what_is_not_known_to_be_true(facts, tmp_path):
+    """Of the triples trained on, of those of the file, and of those of --known; one triple at a time, by sets."""
+    asked = [*triples()[:5], ("japan", "speaks", "english"), ("nepal", "speaks", "chinese"), triples()[3]]
+    more = [("japan", "speaks", "french"), ("italy", "speaks", "english")]
+    test, others = write_triples(tmp_path / "test.tsv", asked), write_triples(tmp_path / "more.tsv", more)
+    model = load(facts, "cpu")
+    ids, true = model.graph.entities.ids, {*triples(), *asked, *more}
+    found = evaluate_triples(model, test, Screen(quiet=True), known=[str(others)])
+    ranker, everything = Ranker(model, model.graph), []
+    for name, side in (("tails", 2), ("heads", 0)):
+        ranks = []
+        for triple in asked:
+            ((_, scores),) = ranker.table_scores(model.graph.numbered([triple]), side)
+            scored = dict(zip(ids, scores[0].tolist(), strict=True))
+            own = scored[triple[side]]
+            rivals = [entity for entity in ids if (*triple[:side], entity, *triple[side + 1 :]) not in true]
+            ranks.append(1 + sum(scored[rival] > own for rival in rivals))
+        assert found[name]["mean_rank"] == pytest.approx(np.mean(ranks))
+        assert found[name]["mrr"] == pytest.approx(np.mean([1 / rank for rank in ranks]))
+        everything += ranks
+    assert found["both"]["hits@1"] == pytest.approx(np.mean([rank == 1 for rank in everything]))
+    assert max(everything) > 1
+
+
 def test_the_folder_continues_exports_fills_and_fine_tunes(
     facts, graph_file, mixed_corpus, pretrained, rows_file, plm, tmp_path
 ):
