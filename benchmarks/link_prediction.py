@@ -69,7 +69,7 @@ class ComplEx(torch.nn.Module):
     def penalty(self, *vectors: Tensor) -> Tensor:
         """The mean of the cubes of the moduli."""
         moduli = [torch.stack(one.chunk(2, dim=1)).square().sum(0).clamp_min(1e-12).sqrt() for one in vectors]
-        return sum((one**3).sum() for one in moduli) / len(vectors[0])
+        return torch.stack([(one**3).sum() for one in moduli]).sum() / len(vectors[0])
 
 
 def trained(graph: Graph, train: np.ndarray, *, rank: int, epochs: int, penalty: float, batch: int) -> ComplEx:
