@@ -135,7 +135,7 @@ def bad_files(problems: dict[str, str]) -> None:
 def stage_of(recipe: Recipe, stage: int) -> str:
     """` in stage 2 of 3 (33–67% of the run, streams: phrase)`, of a run whose stages choose their streams."""
     chosen = recipe.stages[stage]
-    if not chosen.streams:
+    if not chosen.streams or len(recipe.stages) == 1:
         return ""
     return tr(
         " in stage {stage} of {stages} ({begin:.0f}–{end:.0%} of the run, streams: {streams})",

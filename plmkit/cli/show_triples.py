@@ -32,7 +32,7 @@ def ranks(found: dict[str, Any]) -> None:
             )
     console.print(table)
     for score, said in (
-        ("relation_accuracy", tr("Accuracy of relations, each of all that two entities have counted as one")),
+        ("relation_accuracy", tr("Accuracy of relations; of several between two entities, one at most can be right")),
         ("plausibility_accuracy", tr("Accuracy of plausibility, with as many corrupted triples")),
     ):
         if score in found:

@@ -59,6 +59,7 @@ class Graph:
     relations: Terms
     triples: np.ndarray  # (N, 3) int64 numbers of head, relation and tail
     asks_heads: bool = True  # a model was trained to predict heads, and not only tails
+    in_one_segment: tuple[str, ...] = ()  # the arrangements whose rows it read in one segment
 
     def same_terms(self, other: "Graph | None") -> bool:
         """Whether another graph has the same entities and relations, with the same numbers."""

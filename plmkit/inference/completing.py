@@ -52,6 +52,13 @@ def complete_triple(
     missing = [place for place, text in parts.items() if text is None]
     if len(missing) > 1:
         raise InputError(tr("Give two parts of a triple, of head, relation and tail, or all three."))
+    if missing == [HEAD] and not graph.asks_heads:
+        raise PlmError(
+            tr(
+                "{folder} was trained to predict tails and relations, but no heads (both=false). Give the head.",
+                folder=reader.folder,
+            )
+        )
     asked = question_of(graph, parts)
     ranker = Ranker(reader, graph, asked.texts, asked.relation)
     known = known_among(graph, asked.triple, missing[0] if missing else None)

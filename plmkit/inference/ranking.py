@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plmkit.corruption.arrange.triples import HEAD, RELATION, TAIL, corrupted
+from plmkit.corruption.arrange.triples import HEAD, RELATION, TAIL, corrupted, first_alike
 from plmkit.data.graph import Graph
-from plmkit.data.graph_corpus import open_triples
+from plmkit.data.graph_corpus import graph_of, names_in
 from plmkit.data.randomness import generator
 from plmkit.data.reading.cells import where
 from plmkit.data.reading.triples import TripleTable, read_triples
@@ -116,9 +116,11 @@ def read_for(
                     folder=model.folder,
                 )
             )
-        corpora = open_triples([str(file), *known], names=names, header=header)
-        graph = corpora[0].graph
-        own = np.array([document.triple for document in corpora[0].described], dtype=np.int64)
+        tables = [read_triples(path, header=header) for path in (file, *map(Path, known))]
+        graph = graph_of(tables, names_in(names))
+        for note in filter(None, (table.note for table in tables)):
+            screen.say(note)
+        own = graph.numbered([row.ids for row in tables[0].rows])
         return graph, own, {"triples": len(own), "known": len(graph.triples)}
     if names:
         raise SettingError(
@@ -223,10 +225,13 @@ class Ranker:
             for (length, its), names in zip(groups, tokens, strict=True):
                 columns, name = torch.from_numpy(its), torch.from_numpy(names)  # (E,), (E, length)
                 for chosen, states, batch in self.reader.states(*self.reader.cloze(some, side, length), "masked_lm"):
-                    hidden = states.hidden[batch.predicted]  # (rows × length, width)
-                    logs = lm.vocabulary(hidden).float().log_softmax(-1).unflatten(0, (len(chosen), -1))
-                    scores = sum(logs[:, at, name[:, at]] for at in range(logs.shape[1])) / logs.shape[1]
-                    made[torch.from_numpy(chosen)[:, None], columns] = scores
+                    sizes = batch.predicted.sum(1)  # below `length` where long names are cut
+                    for size in sizes.unique().tolist():
+                        mine = sizes == size
+                        hidden = states.hidden[batch.predicted & mine[:, None]].unflatten(0, (-1, size))
+                        logs = lm.vocabulary(hidden).float().log_softmax(-1)  # (rows, size, vocabulary)
+                        scores = sum(logs[:, at, name[:, at]] for at in range(size)) / size
+                        made[torch.from_numpy(chosen[mine.cpu().numpy()])[:, None], columns] = scores
             yield np.arange(start, start + len(some)), made
 
     @torch.inference_mode()
@@ -245,8 +250,10 @@ class Ranker:
         return made
 
     def plausibility_accuracy(self, triples: np.ndarray) -> float:
-        """Of the triples, and of as many with another head or tail, none of which is known to be true."""
-        false = corrupted(triples, self.graph.triples, generator(0, CORRUPTED))
+        """Of the triples, and of as many with another head or tail, none of which reads as one that is known."""
+        names = self.names
+        alike = first_alike(names.store, names.entities), first_alike(names.store, names.relations)
+        false = corrupted(triples, self.graph.triples, generator(0, CORRUPTED), alike)
         right = [*(self.plausibility(triples) > 0.5), *(self.plausibility(false) <= 0.5)]
         return float(np.mean(right))
 

@@ -64,12 +64,13 @@ class TripleReader:
 
     def __init__(self, reader: Reader, names: Names) -> None:
         self.reader, self.names = reader, names
-        settings = reader.architecture
-        self.one_segment = (settings.segment_count or 1) < 2
+        self.one_segment = (reader.architecture.segment_count or 1) < 2
+        self.in_one_segment = reader.graph.in_one_segment if reader.graph else ()
         self.length = reader.max_length - 2 * (reader.tokenizer.vocabulary.separators - 1)
 
     def kind(self, kind: type[TripleRows]) -> TripleRows:
-        return kind().in_one_segment() if self.one_segment else kind()
+        single = self.one_segment or kind.__name__ in self.in_one_segment
+        return kind().in_one_segment() if single else kind()
 
     def missing_entity(self, triples: np.ndarray, side: int) -> tuple[TripleRows, TriplePlan]:
         """Rows with one [MASK] for the entity at a side, whatever stands there."""

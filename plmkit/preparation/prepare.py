@@ -260,10 +260,14 @@ def prepare(
 
 
 def graph_of(corpora: Sequence[Corpus], recipe: Recipe) -> Graph | None:
-    """The graph of triples, and whether the recipe predicts their heads."""
+    """The graph of triples, whether the recipe predicts their heads, and in which segments it reads them."""
     found = next((corpus.graph for corpus in corpora if isinstance(corpus, GraphCorpus)), None)
-    asks_heads = any(stream.arrangement.asks_heads for stream in recipe.streams)
-    return found and replace(found, asks_heads=asks_heads)
+    rows = [stream.arrangement for stream in recipe.streams if stream.arrangement.triples]
+    return found and replace(
+        found,
+        asks_heads=any(one.asks_heads for one in rows),
+        in_one_segment=tuple(kind_of(one) for one in rows if one.segments_used == 1),
+    )
 
 
 def left_out(recipe: Recipe, parts: Mapping[str, Part]) -> tuple[frozenset[str], list[str]]:

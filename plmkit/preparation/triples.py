@@ -6,7 +6,8 @@ from dataclasses import replace
 from plmkit.config.machine import Machine, Settings
 from plmkit.data.graph_corpus import GraphCorpus, divided, open_triples
 from plmkit.language import tr
-from plmkit.recipe import Recipe
+from plmkit.recipe import DataStream, Recipe
+from plmkit.schedules.schedule import Stage
 
 
 def reads_triples(recipe: Recipe) -> bool:
@@ -23,7 +24,10 @@ def opened_triples(paths: Sequence[str], machine: Machine, valid: str | None) ->
 
 
 def fitted_to_triples(settings: Settings, paths: Sequence[str], valid: str | None = None) -> Settings:
-    """Settings of a recipe that reads triples, with the size of their graph; without text, no stream reads text."""
+    """Settings of a recipe that reads triples, with the size of their graph; without text, no stream reads text.
+
+    All of its streams run from the start to the end.
+    """
     recipe = settings.recipe
     if not reads_triples(recipe):
         return settings
@@ -34,7 +38,20 @@ def fitted_to_triples(settings: Settings, paths: Sequence[str], valid: str | Non
     objectives = tuple(
         own.for_graph(len(graph.entities), len(graph.relations)) for own in recipe.objectives if own.name in trained
     )  # fmt: skip
-    return replace(settings, recipe=replace(recipe, streams=streams, objectives=objectives))
+    return replace(
+        settings, recipe=replace(recipe, streams=streams, objectives=objectives, stages=shared(recipe, streams))
+    )
+
+
+def shared(recipe: Recipe, streams: Sequence[DataStream]) -> tuple[Stage, ...]:
+    """The stages, whose streams have exactly the shares of the steps that their sampling weights give."""
+    names, weights = tuple(one.name for one in streams), tuple(one.weight for one in streams)
+    return tuple(replace(stage, streams=names, shares=weights) for stage in recipe.stages)
+
+
+def without_held_out_text() -> str:
+    """What to say if there is too little text beside the triples to hold any of it out."""
+    return tr("The text beside the triples is too short to hold any of it out: what is forgotten is not measured.")
 
 
 def without_text(recipe: Recipe) -> str:

@@ -18,7 +18,7 @@ GRAPH, TRIPLES = GRAPH_FILES = ("graph.json", "triples.safetensors")
 def save_graph(graph: Graph, folder: Path) -> None:
     terms = {"entities": graph.entities, "relations": graph.relations}
     pairs = {kind: list(map(list, zip(own.ids, own.names, strict=True))) for kind, own in terms.items()}
-    write_json(folder / GRAPH, {**pairs, "asks_heads": graph.asks_heads})
+    write_json(folder / GRAPH, {**pairs, "asks_heads": graph.asks_heads, "in_one_segment": graph.in_one_segment})
     with new_file(folder / TRIPLES) as partial:
         save_tensors(partial, {"triples": torch.from_numpy(graph.triples.astype(np.int32))})
 
@@ -34,6 +34,7 @@ def load_graph(folder: Path) -> Graph | None:
             relations=terms_of(data["relations"]),
             triples=tensors["triples"].numpy().astype(np.int64).reshape(-1, 3),
             asks_heads=bool(data["asks_heads"]),
+            in_one_segment=tuple(map(str, data.get("in_one_segment", ()))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(

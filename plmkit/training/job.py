@@ -19,7 +19,7 @@ from plmkit.network import Network
 from plmkit.objectives.triples import EntityPrediction, RelationPrediction
 from plmkit.preparation.doctor import Diagnosis, diagnose
 from plmkit.preparation.prepare import Material, prepare
-from plmkit.preparation.triples import reads_triples, without_text
+from plmkit.preparation.triples import reads_triples, without_held_out_text, without_text
 from plmkit.recipe import Recipe
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import DTYPES, computing, keep_dtype, name_of
@@ -88,6 +88,8 @@ def setup(request: PretrainRequest, earlier: PretrainRecord | None, world: World
         )
     found = diagnose(material, request.settings.recipe)
     report(found, request.settings.recipe, screen)
+    if material.beside is not None and not len(material.beside.held_documents):
+        screen.say(without_held_out_text())
     threads = Threads(request.settings.run.threads, screen.say, processes=world.size)
     width = request.settings.recipe.architecture.width
     dtype = keep_dtype(world.device, request.settings.run.dtype, earlier.dtype if earlier else None, screen.say, width)

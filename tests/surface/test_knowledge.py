@@ -1,6 +1,7 @@
 """A second stage on triples: from any BERT, to ranks, completions and what it forgets."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +10,16 @@ import pytest
 import torch
 from made_graph import HEADER, lines_of, triples, write_triples
 from safetensors.torch import load_file
+from test_family_contract import stop_at
 
 import plmkit
 from plmkit.api import pretraining
+from plmkit.config.machine import Settings
 from plmkit.corruption.arrange.triples import EntityCloze, MissingEntity, MissingRelation
 from plmkit.data.batch import IGNORE
+from plmkit.data.graph_corpus import graph_of, names_in
+from plmkit.data.reading.triples import read_triples
+from plmkit.data.samples import Position
 from plmkit.errors import PlmError
 from plmkit.inference.completing import complete_triple
 from plmkit.inference.loading import load, read_parts
@@ -22,6 +28,7 @@ from plmkit.inference.triple_rows import TripleReader, names_of
 from plmkit.preparation.prepare import prepare
 from plmkit.terminal.screen import Screen
 from plmkit.training.job import initial_network
+from plmkit.training.run_folder import RunFolder
 
 SMALL = [
     part
@@ -64,10 +71,10 @@ def facts(made, graph_file, pretrained, mixed_corpus) -> Path:
     return made / "facts"
 
 
-def request_of(graph_file, start, out, texts=()):
+def request_of(graph_file, start, out, texts=(), sets=()):
     paths = tuple(map(str, (graph_file, *texts)))
     return pretraining(
-        "kg-stage", paths, out, steps=1, minutes=None, tokens=None, sets=[], column=None, header=True, extend=False,
+        "kg-stage", paths, out, steps=1, minutes=None, tokens=None, sets=sets, column=None, header=True, extend=False,
         start=start,
     )  # fmt: skip
 
@@ -124,6 +131,31 @@ def test_a_cloze_learns_the_toy_graph_too_and_any_masked_model_can_be_asked(fact
     assert before.keys() == {"triples", "known", "reading", "tails", "heads", "both"}
     shown = plm("evaluate", facts, graph_file)
     assert shown.code == 0 and "Hits@10" in shown.out and "tails and heads" in shown.out
+
+
+def same_rows(one, other) -> bool:
+    return np.array_equal(one.tokens, other.tokens) and np.array_equal(one.segments, other.segments)
+
+
+def assert_rows_of_training(folder: Path) -> None:
+    """The questions about the triples of a run are the rows that it was trained on, but for their order."""
+    record = RunFolder(folder).record
+    material = prepare(
+        Settings(recipe=record.recipe, run=record.run), record.corpora, None, 0, Screen(quiet=True), tokenizer=folder
+    )
+    model = load(folder, "cpu")
+    reader, numbers = TripleReader(model, names_of(model, model.graph)), np.asarray(material.store.triples)
+    documents, vocabulary = np.arange(len(numbers)), model.tokenizer.vocabulary
+    streams = {stream.name: stream.arrangement for stream in record.recipe.streams}
+    for name, asked in (
+        ("entities", reader.missing_entity(numbers, 2)),
+        ("relations", reader.missing_relation(numbers)),
+        ("plausibility", reader.whole(numbers)),
+    ):
+        plan = streams[name].plan(material.store, documents, 32, np.random.default_rng(0))
+        trained = streams[name].fill(material.store, plan, documents, vocabulary, 32)
+        kind, questions = asked
+        assert same_rows(kind.fill(reader.names.store, questions, documents, vocabulary, 32), trained), name
 
 
 def test_the_rows_of_a_question_are_those_of_the_training(facts, graph_file, pretrained, tmp_path):
@@ -236,6 +268,30 @@ def test_known_triples_of_other_files_are_filtered(facts, plm, tmp_path):
     assert known["tails"]["raw_mean_rank"] == alone["tails"]["raw_mean_rank"]
 
 
+def test_ranks_are_those_of_a_count_among_what_is_not_known_to_be_true(facts, tmp_path):
+    """Of the triples trained on, of those of the file, and of those of --known; one triple at a time, by sets."""
+    asked = [*triples()[:5], ("japan", "speaks", "english"), ("nepal", "speaks", "chinese"), triples()[3]]
+    more = [("japan", "speaks", "french"), ("italy", "speaks", "english")]
+    test, others = write_triples(tmp_path / "test.tsv", asked), write_triples(tmp_path / "more.tsv", more)
+    model = load(facts, "cpu")
+    ids, true = model.graph.entities.ids, {*triples(), *asked, *more}
+    found = evaluate_triples(model, test, Screen(quiet=True), known=[str(others)])
+    ranker, everything = Ranker(model, model.graph), []
+    for name, side in (("tails", 2), ("heads", 0)):
+        ranks = []
+        for triple in asked:
+            ((_, scores),) = ranker.table_scores(model.graph.numbered([triple]), side)
+            scored = dict(zip(ids, scores[0].tolist(), strict=True))
+            own = scored[triple[side]]
+            rivals = [entity for entity in ids if (*triple[:side], entity, *triple[side + 1 :]) not in true]
+            ranks.append(1 + sum(scored[rival] > own for rival in rivals))
+        assert found[name]["mean_rank"] == pytest.approx(np.mean(ranks))
+        assert found[name]["mrr"] == pytest.approx(np.mean([1 / rank for rank in ranks]))
+        everything += ranks
+    assert found["both"]["hits@1"] == pytest.approx(np.mean([rank == 1 for rank in everything]))
+    assert max(everything) > 1
+
+
 def test_the_folder_continues_exports_fills_and_fine_tunes(
     facts, graph_file, mixed_corpus, pretrained, rows_file, plm, tmp_path
 ):
@@ -273,6 +329,7 @@ def test_it_starts_from_every_kind_of_encoder(recipe, graph_file, mixed_corpus, 
     assert ran.code == 0, ran.err
     scores = plm("evaluate", out, graph_file, "--json").json
     assert 0 < scores["both"]["mrr"] <= 1
+    assert_rows_of_training(out)
     kept = read_parts(start).architecture
     assert load(out, "cpu").architecture.width == (kept.width if recipe != "electra-tiny" else 32)
 
@@ -285,6 +342,75 @@ def test_tails_alone_are_ranked_where_tails_alone_are_trained(graph_file, pretra
     assert "No text is given beside the triples" in ran.err
     scores = plm("evaluate", tmp_path / "out", graph_file, "--json").json
     assert "tails" in scores and not {"heads", "both"} & scores.keys()
+    ran = plm("complete", tmp_path / "out", "--relation", "capital_of", "--tail", "nepal")
+    assert (ran.code, "was trained to predict tails and relations, but no heads" in ran.err) == (2, True), ran.err
+    assert plm("complete", tmp_path / "out", "--relation", "capital_of", "--head", "kathmandu").code == 0
+
+
+def test_rows_in_one_segment_are_read_in_one_segment(graph_file, pretrained, plm, tmp_path):
+    """As a setting of two of the streams, although the network has two segments."""
+    ran = plm("pretrain", "kg-stage", graph_file, "--from", pretrained, "--out", tmp_path / "out", "--steps", 2,
+              "--set", "corruption.missing_entity.relation_segment=0",
+              "--set", "corruption.missing_relation.relation_segment=0", *SMALL)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert load(tmp_path / "out", "cpu").graph.in_one_segment == ("MissingEntity", "MissingRelation")
+    assert_rows_of_training(tmp_path / "out")
+
+
+def test_every_stream_has_exactly_its_share_of_the_steps(graph_file, pretrained, mixed_corpus, tmp_path):
+    request = request_of(graph_file, pretrained, tmp_path / "out", [mixed_corpus], sets=["streams.text.weight=1.2"])
+    _, material = built(request, read_parts(pretrained))
+    source, position, read = material.source(request.settings.recipe, 0, 200), Position(), Counter()
+    for step in range(200):
+        _, after = source.next(position, step=step, progress=step / 200, rows=4)
+        read[next(name for name in after.places if after.at(name) != position.at(name))] += 1
+        position = after
+    assert read == {"entities": 35, "cloze": 15, "relations": 15, "plausibility": 15, "text": 120}
+
+
+def test_a_run_that_was_stopped_continues_to_the_same_weights_and_scores(
+    graph_file, pretrained, mixed_corpus, plm, tmp_path
+):  # fmt: skip
+    command = ("pretrain", "kg-stage", graph_file, mixed_corpus, "--from", pretrained, "--steps", 30, *SMALL,
+               "--set", "run.checkpoint_steps=10")  # fmt: skip
+    assert plm(*command, "--out", tmp_path / "whole").code == 0
+    stop_at(17, plm, [*command, "--out", tmp_path / "halved"])
+    ran = plm(*command, "--out", tmp_path / "halved")
+    assert ran.code == 0 and "Resuming from step 1" in ran.err, ran.err
+    whole, halved = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "halved"))
+    assert all(torch.equal(whole[name], halved[name]) for name in whole)
+    results = [json.loads((tmp_path / name / "run.json").read_text())["result"] for name in ("whole", "halved")]
+    assert [{name: score for name, score in one.items() if name != "seconds"} for one in results] == [
+        {name: score for name, score in results[0].items() if name != "seconds"}
+    ] * 2
+
+
+def test_names_longer_than_a_row_are_cut_whatever_is_beside_them(pretrained, plm, tmp_path):
+    """In one batch of queries, names of different lengths leave room for different parts of an answer."""
+    width = load(pretrained, "cpu").max_length
+    path, names = tmp_path / "long.tsv", tmp_path / "names.tsv"
+    path.write_text(HEADER + "a\tr\tb\nc\tr\td\n")
+    texts = {"a": "the cat " * width, "b": "sees a house " * width, "c": "the", "d": "a house"}
+    names.write_text("id\tname\n" + "".join(f"{own}\t{text}\n" for own, text in texts.items()))
+    ran = plm("evaluate", pretrained, path, "--by", "cloze", "--names", names, "--json")
+    assert ran.code == 0, ran.err
+    model, tables = load(pretrained, "cpu"), [read_triples(path)]
+    ranker = Ranker(model, graph_of(tables, names_in([str(names)])))
+    queries = ranker.graph.triples.copy()
+    (_, both), *_ = ranker.cloze_scores(queries, 2)
+    for row, query in enumerate(queries):
+        (_, alone), *_ = ranker.cloze_scores(query[None], 2)
+        assert torch.isfinite(alone).all()
+        assert torch.allclose(alone[0], both[row], atol=1e-4)
+
+
+def test_what_is_known_may_be_the_file_itself(pretrained, graph_file, plm):
+    alone, again = (
+        plm("evaluate", pretrained, graph_file, "--by", "cloze", *known, "--json")
+        for known in ((), ("--known", graph_file))
+    )
+    assert (alone.code, again.code) == (0, 0), again.err
+    assert alone.json == again.json
 
 
 def test_without_a_model_to_start_from_a_new_network_is_trained(graph_file, plm, tmp_path):

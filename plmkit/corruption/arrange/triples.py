@@ -1,7 +1,6 @@
 """Triples of a head, a relation and a tail: rows that lack an entity or the relation, and rows that may be false."""
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -56,8 +55,8 @@ class TripleRows(Arrangement[TriplePlan]):
         return replace(self, relation_segment=0)
 
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        """All names must have tokens."""
-        lacking = documents[np.diff(store.documents)[documents] != 3]
+        """All names must have tokens, those of held-out triples included, as all are of one graph."""
+        lacking = np.flatnonzero(np.diff(store.documents) != 3)
         if len(lacking):
             raise InputError(
                 tr(
@@ -71,8 +70,8 @@ class TripleRows(Arrangement[TriplePlan]):
     def notes(self, store: TokenStore, documents: np.ndarray, length: int) -> Iterator[str]:
         """How many entities the model cannot tell from others, as their names have the same tokens."""
         names, _ = names_of_terms(store)
-        counts = Counter(tuple(store.tokens[begin:end].tolist()) for begin, end in names.tolist())
-        alike = sum(count for count in counts.values() if count > 1)
+        counts = np.bincount(first_alike(store, names))
+        alike = int(counts[counts > 1].sum())
         if alike:
             yield tr(
                 "{alike:,} of {entities:,} entities have names with the same tokens as another, perhaps unknown ones: "
@@ -189,7 +188,7 @@ class MissingRelation(TripleRows):
 class CorruptedTriples(TripleRows):
     """True triples, and others whose head or tail, by a coin flip, is a random entity (yao8839836/kg-bert).
 
-    No triple of the graph is ever one of these others, held-out ones included.
+    No triple of the graph is ever one of these others, held-out ones included, and none reads as one of the graph.
     """
 
     negatives: int = 1  # corrupted triples for each true one; KG-BERT has 5 where it is to rank entities
@@ -203,8 +202,9 @@ class CorruptedTriples(TripleRows):
     def rows(self, store: TokenStore, documents: np.ndarray, rng: np.random.Generator) -> TriplePlan:
         assert store.triples is not None
         true = np.asarray(store.triples[documents])
-        false = corrupted(np.repeat(true, self.negatives, axis=0), np.asarray(store.triples), rng)
         entity, relation = names_of_terms(store)
+        alike = first_alike(store, entity), first_alike(store, relation)
+        false = corrupted(np.repeat(true, self.negatives, axis=0), np.asarray(store.triples), rng, alike)
         whole = np.concatenate([true, false])
         parts = [entity[whole[:, HEAD]], relation[whole[:, RELATION]], entity[whole[:, TAIL]]]
         return TriplePlan(
@@ -220,16 +220,27 @@ class CorruptedTriples(TripleRows):
         return replace(super().fill(store, plan, chosen, vocabulary, length), corrupted_triple=label)
 
 
-def corrupted(triples: np.ndarray, known: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Triples with another head or tail, none of them known; those for which no other is found are left out."""
-    entities, relations = int(known[:, [HEAD, TAIL]].max()) + 1, int(known[:, RELATION].max()) + 1
-    true = np.unique(keys_of(known, entities, relations))
+def corrupted(
+    triples: np.ndarray, known: np.ndarray, rng: np.random.Generator, alike: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:  # fmt: skip
+    """Triples with another head or tail, none of which reads as a known one; those without any are left out.
+
+    `alike` has the first entity, and the first relation, whose name reads as that of each.
+    """
+    entity, relation = alike
+    entities = len(entity)
+
+    def as_read(some: np.ndarray) -> np.ndarray:
+        read = np.stack([entity[some[:, HEAD]], relation[some[:, RELATION]], entity[some[:, TAIL]]], axis=1)
+        return keys_of(read, entities, len(relation))
+
+    true = np.unique(as_read(known))
     made = triples.copy()
     side = np.where(rng.random(len(made)) < 0.5, HEAD, TAIL)
     wrong = np.arange(len(made))
     for _ in range(ROUNDS):
         made[wrong, side[wrong]] = rng.integers(entities, size=len(wrong))
-        wrong = wrong[contained(keys_of(made[wrong], entities, relations), true)]
+        wrong = wrong[contained(as_read(made[wrong]), true)]
         if not len(wrong):
             break
         made[wrong] = triples[wrong]
@@ -254,6 +265,13 @@ def names_of_terms(store: TokenStore) -> tuple[np.ndarray, np.ndarray]:
         names[numbers[::-1]] = at[::-1]  # the first place remains
         made.append(names)
     return made[0], made[1]
+
+
+def first_alike(store: TokenStore, names: np.ndarray) -> np.ndarray:
+    """(N,) for each name the number of the first one with the same tokens."""
+    first: dict[bytes, int] = {}
+    tokens = [np.asarray(store.tokens[begin:end]).tobytes() for begin, end in names.tolist()]
+    return np.array([first.setdefault(name, number) for number, name in enumerate(tokens)], dtype=np.int64)
 
 
 def fitted(stretches: np.ndarray, masked: np.ndarray | None, length: int) -> np.ndarray:

@@ -96,9 +96,9 @@ def with_columns(path: Path, roles: dict[str, tuple[str, ...]], header: bool) ->
 
 
 def has_names(heading: Heading, roles: dict[str, tuple[str, ...]]) -> bool:
-    """Whether the first row names columns: at least one for what is read here."""
-    known = {name for names in roles.values() for name in names}
-    return any(folded(column) in known for column in heading.columns)
+    """Whether the first row names columns: all but one of what is read here, as `type` is a relation too."""
+    columns = set(map(folded, heading.columns))
+    return sum(not columns.isdisjoint(names) for names in roles.values()) >= len(roles) - 1
 
 
 def split_at_tabs(table: Table, width: int) -> Table:
@@ -120,22 +120,23 @@ def split_at_tabs(table: Table, width: int) -> Table:
 
 def chosen(table: Table, roles: dict[str, tuple[str, ...]]) -> dict[str, str]:
     """The column of each role."""
-    if not table.header:
-        if len(table.columns) != len(roles):
-            raise InputError(
-                tr(
-                    "{file} has {count} columns; expected {width}: {roles}.",
-                    file=table.path,
-                    count=len(table.columns),
-                    width=len(roles),
-                    roles=tr(", ").join(roles),
-                )
-            )
-        return dict(zip(roles, table.columns, strict=True))
-    columns = {folded(name): name for name in reversed(table.columns)}
+    columns = {folded(name): name for name in reversed(table.columns)} if table.header else {}
     picked = {
         role: next((columns[name] for name in names if name in columns), None) for role, names in roles.items()
     }  # fmt: skip
+    named = any(picked.values())
+    if len(table.columns) != len(roles) and not (table.header and (named or len(table.columns) > len(roles))):
+        raise InputError(
+            tr(
+                "{file} has {count} columns; expected {width}: {roles}.",
+                file=table.path,
+                count=len(table.columns),
+                width=len(roles),
+                roles=tr(", ").join(roles),
+            )
+        )
+    if not table.header:
+        return dict(zip(roles, table.columns, strict=True))
     for role, column in picked.items():
         if column is None:
             raise InputError(

@@ -126,7 +126,7 @@ def random_graph(entities: int, relations: int, count: int) -> np.ndarray:
 def test_a_negative_is_never_a_true_triple_and_changes_one_side_by_a_coin_flip():
     known = random_graph(20, 3, 900)  # of 1,200 possible
     train = known[::2]
-    false = corrupted(np.repeat(train, 20, axis=0), known, generator(0))
+    false = corrupted(np.repeat(train, 20, axis=0), known, generator(0), (np.arange(20), np.arange(3)))
     assert len(false) == 20 * len(train)
     true = {tuple(row) for row in known.tolist()}
     assert not {tuple(row) for row in false.tolist()} & true  # held-out triples neither
@@ -140,7 +140,19 @@ def test_a_negative_is_never_a_true_triple_and_changes_one_side_by_a_coin_flip()
 
 def test_a_triple_that_cannot_be_corrupted_is_left_out():
     complete = np.array([[head, 0, tail] for head in range(3) for tail in range(3)])
-    assert len(corrupted(complete, complete, generator(0))) == 0
+    assert len(corrupted(complete, complete, generator(0), (np.arange(3), np.arange(1)))) == 0
+
+
+def test_a_negative_never_reads_as_a_true_triple():
+    """Of two cities that are both called new york, one is in the usa: that the other is too would read as true."""
+    store = store_of([2, 1, 1], [2, 1, 1])
+    tokens = [WORDS.tokens.index(word) for word in "new york in usa new york in states".split()]
+    store = replace(store, tokens=np.array(tokens), triples=np.array([[0, 0, 1], [2, 0, 3]]))
+    rows = filled(CorruptedTriples(negatives=50), store=store)
+    true = {text for text, false in zip(texts(rows), rows.corrupted_triple, strict=True) if not false}
+    negative = {text for text, false in zip(texts(rows), rows.corrupted_triple, strict=True) if false}
+    assert true == {f"[CLS] new york [SEP] in [SEP] {place} [SEP]" for place in ("usa", "states")}
+    assert len(negative) > 3 and not negative & true
 
 
 def test_membership_by_keys_is_membership_of_sets():
