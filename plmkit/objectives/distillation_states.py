@@ -115,7 +115,8 @@ class CosineStatesHead(MatchingHead):
         teacher = batch.teacher
         assert teacher is not None and teacher.hidden is not None
         places = self.compared(batch)
-        return (1 - F.cosine_similarity(self.map(states.hidden[places]), teacher.hidden[places], dim=-1)).mean()
+        distance = 1 - F.cosine_similarity(self.map(states.hidden[places]), teacher.hidden[places], dim=-1)
+        return distance.sum() / max(1, len(distance))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +153,15 @@ class HiddenMatchingHead(MatchingHead):
         assert states.layers is not None and teacher is not None and teacher.layers is not None
         places = self.compared(batch)
         losses = [
-            F.mse_loss(self.map(states.layers[ours][places]), teacher.layers[theirs][places])
+            squared_error(self.map(states.layers[ours][places]), teacher.layers[theirs][places])
             for ours, theirs in self.pairs
         ]
         return torch.stack(losses).sum()
+
+
+def squared_error(ours: Tensor, theirs: Tensor) -> Tensor:
+    """The mean over positions and units; 0 without positions, where a row has no token of the teacher's."""
+    return F.mse_loss(ours, theirs, reduction="sum") / max(1, ours.numel())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +203,7 @@ class AttentionMatchingHead(MatchingHead):
         assert states.attention is not None and teacher is not None and teacher.attention is not None
         losses = []
         for ours, theirs in zip(states.attention, self.chosen, strict=True):
-            both = pairs_of(batch.source.visible, ours.visible)
+            both = pairs_of(self.compared(batch), ours.visible)
             losses.append(score_error(scores(ours), scores(teacher.attention[theirs - 1]), both))
         return torch.stack(losses).sum()
 
@@ -207,9 +213,9 @@ def scores(states: HeadStates) -> Tensor:
     return states.query / math.sqrt(states.query.shape[-1]) @ states.key.mT
 
 
-def pairs_of(visible: Tensor, mask: Tensor | None) -> Tensor:
-    """(B, 1, L, L) True for two positions without padding of which one may attend to the other."""
-    both = visible[:, None, :, None] & visible[:, None, None, :]
+def pairs_of(compared: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, 1, L, L) True for two positions that are compared, of which one may attend to the other."""
+    both = compared[:, None, :, None] & compared[:, None, None, :]
     return both if mask is None else both & mask
 
 
@@ -217,7 +223,7 @@ def score_error(ours: Tensor, theirs: Tensor, pairs: Tensor) -> Tensor:
     """The mean squared difference at these pairs, those of masked positions counted as equal."""
     ours, theirs = (torch.where(one <= MASKED_SCORE, 0.0, one) for one in (ours, theirs))
     squares = (ours - theirs).square().mean(1, keepdim=True)  # over heads
-    return torch.where(pairs, squares, 0.0).sum() / pairs.sum()
+    return torch.where(pairs, squares, 0.0).sum() / pairs.sum().clamp(min=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +284,7 @@ class RelationMatchingHead(MatchingHead):
         teacher = batch.teacher
         assert states.attention is not None and teacher is not None and teacher.attention is not None
         ours, theirs = states.attention[-1], teacher.attention[self.layer - 1]
-        pairs = pairs_of(batch.source.visible, ours.visible)
+        pairs = pairs_of(self.compared(batch), ours.visible)
         losses = [
             relation_error(relation(ours, name, self.heads), relation(theirs, name, self.heads), pairs)
             for name in self.relations
@@ -306,4 +312,4 @@ def relation_error(ours: Tensor, theirs: Tensor, pairs: Tensor) -> Tensor:
     log_ours, log_theirs = (one.masked_fill(~pairs, lowest).log_softmax(-1) for one in (ours, theirs))
     divergence = torch.where(pairs, log_theirs.exp() * (log_theirs - log_ours), 0.0).sum(-1).mean(1)  # (B, L)
     asking = pairs.any(-1).squeeze(1)
-    return torch.where(asking, divergence, 0.0).sum() / asking.sum()
+    return torch.where(asking, divergence, 0.0).sum() / asking.sum().clamp(min=1)
