@@ -19,6 +19,7 @@ from plmkit.interop.families import FAMILIES
 from plmkit.language import comma, tr
 from plmkit.network import Network
 from plmkit.objectives.causal_lm import CausalLM
+from plmkit.objectives.distillation_states import Matching
 from plmkit.recipe import Recipe
 from plmkit.storage.tensors import WEIGHTS, checksum
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -121,9 +122,10 @@ def teacher_parts(folder: Path, say: Say) -> Parts:
 def prepare_recipe(student: Student, teacher: Parts, method: str) -> Recipe:
     """The student's recipe with the objectives of a method, after checking that the teacher can teach it."""
     find_method(method)
-    check_comparable(teacher, tr("The teacher"))
     recipe = student.recipe
     causal = is_causal(recipe)
+    if teacher.architecture.reads_images:
+        raise SettingError(tr("{teacher} reads images, which a student of text cannot.", teacher=teacher.folder))
     if (teacher.architecture.generates == "causal") != causal:
         raise SettingError(
             tr(
@@ -136,6 +138,9 @@ def prepare_recipe(student: Student, teacher: Parts, method: str) -> Recipe:
             )
         )
     made = distilled(recipe, method, shape_of(teacher.architecture))
+    if any(isinstance(one, Matching) for one in made.objectives):
+        check_comparable(teacher.architecture, teacher.folder, tr("The teacher"))
+        check_comparable(recipe.architecture, recipe.name, tr("The student"))
     if any(one.name == "soft_targets" for one in made.objectives) and not has_lm_head(teacher, causal):
         raise SettingError(
             tr(

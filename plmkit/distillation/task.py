@@ -86,7 +86,7 @@ class Teaching:
         find_method(self.method)
         if COMPARED[self.method]:
             for parts, what in ((self.teacher, tr("The teacher")), (self.student, tr("The student"))):
-                check_comparable(parts, what)
+                check_comparable(parts.architecture, parts.folder, what)
             self.guide.alignment(self.student.tokenizer)  # refuses vocabularies that are too different
 
     @cached_property

@@ -19,6 +19,8 @@ from plmkit.inference.loading import Parts, network_of, whole
 from plmkit.language import tr
 from plmkit.layers.recording import projecting
 from plmkit.network import Network
+from plmkit.objectives.causal_lm import CausalLM
+from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.storage.tensors import WEIGHTS
 from plmkit.training.checkpoint import put_weights
 
@@ -33,17 +35,16 @@ def teacher_network(parts: Parts, device: torch.device) -> Network:
     return network.to(device).eval().requires_grad_(False)
 
 
-def check_comparable(parts: Parts, what: str) -> None:
+def check_comparable(architecture: Architecture, name: object, what: str) -> None:
     """Refuse a network whose layers and attention are not those of a plain encoder or decoder."""
-    architecture = parts.architecture
     is_other = isinstance(architecture, Encoder) and not architecture.is_berts
     if not isinstance(architecture, TEXT) or is_other:
         raise SettingError(
             tr(
-                "{what} {folder} is a {architecture}: only encoders such as BERT, RoBERTa and ALBERT, and decoders "
-                "such as GPT-2, are compared state by state. Fine-tune the teacher on a task, and use --method soft.",
+                "{what} {name} is a {architecture}: only encoders such as BERT, RoBERTa and ALBERT, and decoders "
+                "such as GPT-2, are compared state by state. Use --method soft, which compares predictions.",
                 what=what,
-                folder=parts.folder,
+                name=name,
                 architecture=type(architecture).__name__,
             )
         )
@@ -74,7 +75,8 @@ class NetworkTeacher:
         """Computes the last layer at the predicted positions only, if nothing else is wanted."""
         rows = None if self.alignment is None else self.alignment.rows(batch, masked=self.masked)
         needed = batch.predicted if wanted == {"predicted"} and rows is None else None
-        asked = replace(batch if rows is None else rows.batch, needed=needed, all_layers="layers" in wanted)
+        given = batch if rows is None else rows.batch
+        asked = replace(given, memory=None, needed=needed, all_layers="layers" in wanted)  # the memory is the student's
         if "attention" in wanted:
             with projecting() as attention:
                 states = self.network.model(asked)
@@ -128,7 +130,7 @@ def shape_of(architecture: Architecture) -> dict[str, Any]:
 
 def has_lm_head(parts: Parts, causal: bool) -> bool:
     """Whether a folder has an LM head that predicts as the student's does."""
-    name = "causal_lm" if causal else "masked_lm"
+    name = CausalLM.name if causal else MaskedLM.name
     return name in parts.architecture.tied_heads or any(own.startswith(f"heads.{name}.") for own in parts.weights)
 
 

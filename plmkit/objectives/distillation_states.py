@@ -1,8 +1,8 @@
 """Learning from what is inside a teacher: its hidden states, its attention, the relations of its last layer."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -64,6 +64,16 @@ def checked_map(chosen: tuple[int, ...] | None, student: int, teacher: int, name
     return tuple(chosen)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LayerMatching(Matching):
+    """Layer by layer."""
+
+    layers: tuple[int, ...] | None = None  # the teacher's layer for each of the student's; none: m → m * N / M
+
+    def for_any_layers(self) -> Self:
+        return replace(self, layers=None)
+
+
 class MatchingHead(Head):
     """Compares at all positions without padding, as long as its share of the run lasts."""
 
@@ -120,10 +130,9 @@ class CosineStatesHead(MatchingHead):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HiddenMatching(Matching):
+class HiddenMatching(LayerMatching):
     """Squared error of hidden states, embeddings included, after one learned map of all layers (Jiao et al., 2020)."""
 
-    layers: tuple[int, ...] | None = None  # the teacher's layer for each of the student's; none: m → m * N / M
     embeddings: bool = True  # compare the embeddings too
     name: ClassVar = "hidden_matching"
     label: ClassVar = "hidden"
@@ -165,10 +174,9 @@ def squared_error(ours: Tensor, theirs: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionMatching(Matching):
+class AttentionMatching(LayerMatching):
     """Squared error of attention scores before the softmax, layer by layer (Jiao et al., 2020, 3.1)."""
 
-    layers: tuple[int, ...] | None = None  # the teacher's layer for each of the student's; none: m → m * N / M
     name: ClassVar = "attention_matching"
     label: ClassVar = "attention"
 
