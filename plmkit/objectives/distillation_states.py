@@ -162,10 +162,15 @@ class HiddenMatchingHead(MatchingHead):
         assert states.layers is not None and teacher is not None and teacher.layers is not None
         places = self.compared(batch)
         losses = [
-            squared_error(self.map(states.layers[ours][places]), teacher.layers[theirs][places])
+            squared_error(self.map(at(states.layers[ours], places)), at(teacher.layers[theirs], places))
             for ours, theirs in self.pairs
         ]
         return torch.stack(losses).sum()
+
+
+def at(hidden: Tensor, places: Tensor) -> Tensor:
+    """(B, L, width) → (N, width) where places are True; without a copy if all are."""
+    return hidden.flatten(0, 1) if bool(places.all()) else hidden[places]
 
 
 def squared_error(ours: Tensor, theirs: Tensor) -> Tensor:
@@ -229,9 +234,11 @@ def pairs_of(compared: Tensor, mask: Tensor | None) -> Tensor:
 
 def score_error(ours: Tensor, theirs: Tensor, pairs: Tensor) -> Tensor:
     """The mean squared difference at these pairs, those of masked positions counted as equal."""
-    ours, theirs = (torch.where(one <= MASKED_SCORE, 0.0, one) for one in (ours, theirs))
-    squares = (ours - theirs).square().mean(1, keepdim=True)  # over heads
-    return torch.where(pairs, squares, 0.0).sum() / pairs.sum().clamp(min=1)
+    ours, theirs = (one.masked_fill(low, 0.0) if (low := one.detach() <= MASKED_SCORE).any() else one
+                    for one in (ours, theirs))  # fmt: skip
+    if not bool(pairs.all()):
+        ours, theirs = ours * pairs, theirs * pairs
+    return F.mse_loss(ours, theirs, reduction="sum") / (ours.shape[1] * pairs.sum().clamp(min=1))
 
 
 @dataclass(frozen=True, kw_only=True)
