@@ -356,6 +356,7 @@ def distil_task(given: Distilling, teacher: Parts, student: Student, screen: Scr
     teaching = Teaching(
         teacher=teacher, student=parts, method=given.method or "soft", settings=settings,
         init=initial_layers(given.init), unlabelled=given.unlabelled, search=Search(named=given.columns),
+        say=screen.say,
     )  # fmt: skip
     request = FinetuneRequest(
         model=Path(given.student), task=task, train=Path(given.data[0]), dev=given.dev, test=given.test,

@@ -80,6 +80,7 @@ class Teaching:
     init: str | tuple[int, ...] = RANDOM
     unlabelled: Path | None = None
     search: Search = field(default_factory=Search)
+    say: Say = ignore
     counts: dict[str, int] = field(default_factory=dict)  # of labelled rows and of all, once they are read
 
     def __post_init__(self) -> None:
@@ -172,9 +173,9 @@ class Teaching:
 
     def ready(self, network: Network, device: torch.device) -> None:
         guide, tokenizer = self.guide, self.student.tokenizer
-        guide.initialise(network, tokenizer, ignore)
+        guide.initialise(network, tokenizer, self.say)
         if COMPARED[self.method]:
-            guide.attach(network, tokenizer, device, ignore)
+            guide.attach(network, tokenizer, device, self.say)
 
 
 def label_of(task: Task, prediction: Prediction, row: Row) -> Any:
