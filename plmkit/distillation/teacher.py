@@ -62,7 +62,7 @@ class NetworkTeacher:
         self.output: Any = next((head.output for head in heads if (head.generates if causal else head.fills)), None)
 
     @cached_property
-    def softmax(self) -> dict[str, Tensor | None]:
+    def softmax(self) -> dict[str, Any]:
         """The output embedding and its bias, of all tokens or of the common ones."""
         table, bias = self.output.softmax_weights()
         if self.alignment is None:
