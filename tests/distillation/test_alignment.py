@@ -7,10 +7,10 @@ from test_general import sets
 
 from plmkit.architectures.decoder import Decoder
 from plmkit.architectures.encoder import Encoder
-from plmkit.data.batch import IGNORE, Batch, Side
-from plmkit.distillation.alignment import Alignment, align, begins_word, matching, spans_in, text_of
+from plmkit.data.batch import IGNORE, Batch, HeadStates, Side, States
+from plmkit.distillation.alignment import AlignedRows, Alignment, align, begins_word, matching, spans_in, text_of
 from plmkit.distillation.initial import by_text
-from plmkit.distillation.teacher import NetworkTeacher
+from plmkit.distillation.teacher import NetworkTeacher, placed, placed_heads
 from plmkit.errors import SettingError
 from plmkit.network import Network
 from plmkit.objectives.causal_lm import CausalLM
@@ -107,6 +107,19 @@ def test_a_word_that_the_teacher_does_not_know_is_not_compared_and_a_long_row_is
     names, found = aligned(student, teacher, row_of(student, "[CLS]", "the", "see", "cat", "b", "[SEP]"), length=4)
     assert names == ["[CLS]", "the", "[UNK]", "cat"]
     assert found == ["[CLS]", "the*", "-", "cat*", "-", "-"]
+
+
+def test_states_of_the_teacher_are_moved_to_where_the_student_has_the_token():
+    places = torch.tensor([[0, 2, 3]])
+    rows = AlignedRows(batch=None, places=places, aligned=places >= 0, comparable=places >= 0)
+    hidden = torch.tensor([[[0.0], [10.0], [20.0], [30.0]]])
+    moved = placed(States(hidden=hidden, layers=(hidden + 1,)), rows)
+    assert moved.hidden[0, :, 0].tolist() == [0.0, 20.0, 30.0]
+    assert moved.layers[0][0, :, 0].tolist() == [1.0, 21.0, 31.0]
+    heads = placed_heads(HeadStates(query=hidden[:, None], key=hidden[:, None] + 1, value=hidden[:, None] + 2), rows)
+    assert [part[0, 0, :, 0].tolist() for part in (heads.query, heads.key, heads.value)] == [
+        [0.0, 20.0, 30.0], [1.0, 21.0, 31.0], [2.0, 22.0, 32.0],
+    ]  # fmt: skip
 
 
 def test_vocabularies_with_little_in_common_are_refused():
