@@ -14,6 +14,7 @@ from benchmarks import (
     attend_speed,
     compression_speed,
     contention,
+    distillation_speed,
     elmo_speed,
     ernie2_speed,
     evaluation_speed,
@@ -54,6 +55,7 @@ BENCHMARKS = {
     "attend_speed": attend_speed,
     "search_speed": search_speed,
     "compression_speed": compression_speed,
+    "distillation_speed": distillation_speed,
 }
 SMALL_BUDGET = """What ten minutes of pretraining are worth is measured on text of your own:
   python -m benchmarks.small_budget --corpus FILE... --task NAME=FOLDER --minutes 10 --seeds 3 --out FOLDER"""

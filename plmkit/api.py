@@ -16,7 +16,6 @@ from plmkit.distillation.general import (
     Student,
     TeacherGuide,
     check_length,
-    check_vocabulary,
     is_causal,
     prepare_recipe,
     teacher_parts,
@@ -207,6 +206,7 @@ def distill(
     epochs: float | None = None,
     settings: Mapping[str, Any] | None = None,
     init: str = AUTO,
+    tokenizer: PathLike | None = None,
     unlabelled: PathLike | None = None,
     dev: PathLike | None = None,
     test: PathLike | None = None,
@@ -227,6 +227,7 @@ def distill(
         epochs: Number of epochs for a task.
         settings: Settings by their dotted names, as `--set` takes them.
         init: "auto", "random", or layers of the teacher for the student to start from, as in "1,3,5".
+        tokenizer: The tokenizer of a recipe. Default: the teacher's. Another vocabulary is aligned by text.
         unlabelled: Further rows of the task without labels, for which the teacher answers.
         dev, test, columns, seeds: As for `finetune`.
         seed: Random seed.
@@ -236,6 +237,7 @@ def distill(
     given = Distilling(
         teacher=Path(teacher), student=str(student), data=tuple(map(str, corpora)), out=Path(out), method=method,
         steps=steps, minutes=minutes, epochs=epochs, sets=tuple(as_sets(settings)), init=init,
+        tokenizer=path_or_none(tokenizer),
         unlabelled=path_or_none(unlabelled), dev=path_or_none(dev), test=path_or_none(test), columns=columns,
         seed=seed, seeds=seeds,
     )  # fmt: skip
@@ -258,6 +260,7 @@ class Distilling:
     epochs: float | None = None
     sets: tuple[str, ...] = ()
     init: str = AUTO
+    tokenizer: Path | None = None
     unlabelled: Path | None = None
     dev: Path | None = None
     test: Path | None = None
@@ -304,20 +307,33 @@ def distil_text(given: Distilling, teacher: Parts, student: Student, screen: Scr
             tr("Settings of distill are for a task. On text, set those of objectives: `plm recipes` lists them.")
         )
     layers = initial_layers(given.init)
-    if student.start is not None:
-        check_vocabulary(teacher.tokenizer, load_tokenizer(student.start), str(teacher.folder))
     recipe = prepare_recipe(student, teacher, given.method or DEFAULT)
+    causal = is_causal(student.recipe)
+    guide = TeacherGuide(teacher, causal, layers, student.start is not None, masked=not causal)
+    tokenizer = check_tokenizer(given, student) or teacher.folder
+    guide.alignment(load_tokenizer(student.start or tokenizer))  # refuses other languages before any text is read
     common: dict[str, Any] = {
-        "sets": sets, "start": student.start, "tokenizer": None if student.start else teacher.folder, "valid": None,
+        "sets": sets, "start": student.start, "tokenizer": None if student.start else tokenizer, "valid": None,
         "column": given.columns.text, "header": given.columns.header, "seed": given.seed, "extend": False,
         "steps": given.steps, "minutes": given.minutes, "tokens": None,
     }  # fmt: skip
     request = pretraining(recipe, given.data, given.out, **common)
     check_length(request.settings.recipe, teacher)
-    guide = TeacherGuide(teacher, is_causal(student.recipe), layers, student.start is not None)
     common["sets"] = [own for own in sets if not own.startswith("objectives.")]
     lone = pretraining(alone(student.recipe), given.data, given.out / "alone", **common)
     return distill_text(replace(request, guide=guide), lone, teacher, screen, alone=given.alone)
+
+
+def check_tokenizer(given: Distilling, student: Student) -> Path | None:
+    """The tokenizer of --tokenizer, which a folder has already."""
+    if given.tokenizer is not None and student.start is not None:
+        raise SettingError(
+            tr(
+                "{student} has a tokenizer of its own; --tokenizer is for a recipe. Leave it out.",
+                student=given.student,
+            )
+        )
+    return given.tokenizer
 
 
 def distil_task(given: Distilling, teacher: Parts, student: Student, screen: Screen) -> Distilled:
@@ -332,13 +348,15 @@ def distil_task(given: Distilling, teacher: Parts, student: Student, screen: Scr
         )
     student = replace(student, recipe=settle(student.recipe, own).recipe)
     sets = [one for one in sets if one not in own]
-    parts = student_parts(student, teacher, given.student, screen.say)
+    own_tokenizer = check_tokenizer(given, student)
+    parts = student_parts(student, teacher, given.student, own_tokenizer, screen.say)
     if not any(own.startswith("task.ngrams") for own in sets):
         sets = [*sets, "task.ngrams=false"]
     chosen, machine = settle_task(sets, given.epochs)
     teaching = Teaching(
         teacher=teacher, student=parts, method=given.method or "soft", settings=settings,
         init=initial_layers(given.init), unlabelled=given.unlabelled, search=Search(named=given.columns),
+        say=screen.say,
     )  # fmt: skip
     request = FinetuneRequest(
         model=Path(given.student), task=task, train=Path(given.data[0]), dev=given.dev, test=given.test,

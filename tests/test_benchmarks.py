@@ -66,6 +66,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("xlnet_speed", 2),
         ("elmo_speed", 1),
         ("contention", 6),
+        ("distillation_speed", 4),
         ("attend_speed", 3 if shutil.which("chromium") else 2),
     ],
 )

@@ -78,6 +78,15 @@ def distill(
             )
         ),
     ] = "auto",
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            help=tr(
+                "The tokenizer of a recipe: a folder or file. Default: the teacher's. If vocabularies differ, their "
+                "tokens are aligned by text."
+            )
+        ),
+    ] = None,
     minutes: Annotated[float | None, typer.Option(help=tr("On text: train for this many minutes."))] = None,
     steps: Annotated[
         int | None, typer.Option(help=tr("On text: train for this many steps. Default: schedule.steps."))
@@ -115,7 +124,8 @@ def distill(
 
     given = Distilling(
         teacher=teacher, student=student, data=tuple(data), out=out, method=method, steps=steps, minutes=minutes,
-        epochs=epochs, sets=tuple(sets or ()), init=init, unlabelled=unlabelled, dev=dev, test=test,
+        epochs=epochs, sets=tuple(sets or ()), init=init, tokenizer=tokenizer,
+        unlabelled=unlabelled, dev=dev, test=test,
         columns=columns_of(text, text_a, text_b, label, no_header), seed=seed, seeds=seeds, alone=alone,
     )  # fmt: skip
     found = distillation(given, screen(quiet))

@@ -17,7 +17,7 @@ TEXTS = (  # of the two languages and more that models here read, with digits, c
     "I had read the reviews before I went, so I expected little, but the soup was excellent and the waiter patient. "
     "The room upstairs is too loud for a conversation, though. Would I go again? Yes, on a weekday. ",
 )
-SIZES = (1, 2, 8)  # rows of a batch
+SIZES = (1, 2, 4, 8)  # rows of a batch
 LENGTHS = 4
 
 

@@ -37,7 +37,8 @@ def parameters(recipe: Recipe, vocabulary: int | None = None) -> int:
 
 
 def count_layers(recipe: Recipe, layers: int, vocabulary: Vocabulary) -> int:
-    shallow = replace(recipe, architecture=replace(recipe.architecture, layers=layers))
+    objectives = tuple(objective.for_any_layers() for objective in recipe.objectives)
+    shallow = replace(recipe, architecture=replace(recipe.architecture, layers=layers), objectives=objectives)
     with torch.device("meta"):
         return shallow.build(vocabulary).parameter_count
 

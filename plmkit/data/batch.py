@@ -63,12 +63,14 @@ class TeacherStates:
     """What a teacher made of the same rows, without gradient; of its parts those that somebody reads."""
 
     output: Tensor | None = None  # (N, width) states at the N positions that are compared, before the output embedding
-    table: Tensor | None = None  # (vocabulary, width) output embedding
+    table: Tensor | None = None  # (vocabulary, width) output embedding; with `common`, (common, width)
     bias: Tensor | None = None  # (vocabulary,) likewise; None: it has none
     hidden: Tensor | None = None  # (B, L, width) last layer
     layers: tuple[Tensor, ...] | None = None  # (B, L, width) each: the embeddings, then every layer
     attention: tuple[HeadStates, ...] | None = None  # of every layer
-    aligned: Tensor | None = None  # (B, L) True where its states belong to the student's token; None: everywhere
+    common: Tensor | None = None  # (common,) tokens of the student that `table` is of; None: all, in their order
+    aligned: Tensor | None = None  # (B, L) True where it has a state for the student's token; None: everywhere
+    comparable: Tensor | None = None  # (B, L) True where its prediction can be compared too; None: everywhere
 
 
 @dataclass(frozen=True, kw_only=True)

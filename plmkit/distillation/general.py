@@ -9,7 +9,8 @@ import torch
 
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.data.reading.columns import Say
-from plmkit.distillation.initial import RANDOM, chosen_layers, initialise
+from plmkit.distillation.alignment import Alignment, align
+from plmkit.distillation.initial import RANDOM, by_text, chosen_layers, initialise
 from plmkit.distillation.methods import alone, distilled, find_method, lm_of
 from plmkit.distillation.teacher import NetworkTeacher, check_comparable, has_lm_head, shape_of, teacher_network
 from plmkit.errors import SettingError
@@ -18,6 +19,7 @@ from plmkit.interop.families import FAMILIES
 from plmkit.language import comma, tr
 from plmkit.network import Network
 from plmkit.objectives.causal_lm import CausalLM
+from plmkit.objectives.distillation_states import Matching
 from plmkit.recipe import Recipe
 from plmkit.storage.tensors import WEIGHTS, checksum
 from plmkit.tokenizers.tokenizer import Tokenizer
@@ -65,6 +67,7 @@ class TeacherGuide:
     causal: bool  # the student predicts the next token, not masked ones
     layers: str | tuple[int, ...]  # of --init
     starts: bool  # the student has weights of its own
+    masked: bool = False  # tokens of the student's rows are masked
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
@@ -73,13 +76,22 @@ class TeacherGuide:
         sums = [checksum(file) for file in files if file.is_file()]
         return {"folder": str(self.parts.folder), "checksums": sums, "init": layers}
 
-    def initialise(self, network: Network, say: Say) -> None:
+    def alignment(self, student: Tokenizer) -> Alignment | None:
+        """Of a student with another vocabulary; too different ones are refused."""
+        architecture = self.parts.architecture
+        return align(
+            student, self.parts.tokenizer, str(self.parts.folder), causal=architecture.generates == "causal",
+            length=architecture.max_length,
+        )  # fmt: skip
+
+    def initialise(self, network: Network, tokenizer: Tokenizer, say: Say) -> None:
         if self.layers == RANDOM or self.starts:
             return
         architecture = self.parts.architecture
         student = network.model.settings
         layers = chosen_layers(self.layers, student.layers, architecture.layers)
-        fits = type(student) is type(architecture) and initialise(network, self.parts.weights, layers)
+        theirs = by_text(network.state_dict(), self.parts.weights, self.alignment(tokenizer))
+        fits = type(student) is type(architecture) and initialise(network, theirs, layers)
         if fits:
             say(tr("Initialised from layers {layers} of the teacher.", layers=comma().join(map(str, layers))))
         elif isinstance(self.layers, tuple):
@@ -90,28 +102,17 @@ class TeacherGuide:
             say(tr("The student's layers have another shape than the teacher's, so it is initialised randomly."))
 
     def attach(self, network: Network, tokenizer: Tokenizer, device: torch.device, say: Say) -> None:
-        check_vocabulary(self.parts.tokenizer, tokenizer, str(self.parts.folder))
-        network.teacher = NetworkTeacher(teacher_network(self.parts, device), self.causal)
-
-
-def check_vocabulary(teacher: Tokenizer, student: Tokenizer, folder: str) -> None:
-    """Refuse a student whose tokens are not the teacher's."""
-    if not same_vocabulary(teacher, student):
-        raise SettingError(
-            tr(
-                "The student has another vocabulary than {teacher} ({ours:,} tokens, not {theirs:,}), so they cannot "
-                "be compared token by token.\n"
-                "Name a recipe in place of its folder: it takes the teacher's tokenizer. Or fine-tune the teacher, and "
-                "distil the task with --method soft.",
-                teacher=folder,
-                ours=len(student.vocabulary),
-                theirs=len(teacher.vocabulary),
+        alignment = self.alignment(tokenizer)
+        if alignment is not None:
+            say(
+                tr(
+                    "The vocabularies differ, and are aligned by text: {share:.0%} of the student's tokens are the "
+                    "teacher's too.",
+                    share=alignment.share,
+                )
             )
-        )
-
-
-def same_vocabulary(first: Tokenizer, second: Tokenizer) -> bool:
-    return list(first.vocabulary.tokens) == list(second.vocabulary.tokens)
+        teacher = teacher_network(self.parts, device)
+        network.teacher = NetworkTeacher(teacher, self.causal, alignment, masked=self.masked)
 
 
 def teacher_parts(folder: Path, say: Say) -> Parts:
@@ -121,9 +122,10 @@ def teacher_parts(folder: Path, say: Say) -> Parts:
 def prepare_recipe(student: Student, teacher: Parts, method: str) -> Recipe:
     """The student's recipe with the objectives of a method, after checking that the teacher can teach it."""
     find_method(method)
-    check_comparable(teacher, tr("The teacher"))
     recipe = student.recipe
     causal = is_causal(recipe)
+    if teacher.architecture.reads_images:
+        raise SettingError(tr("{teacher} reads images, which a student of text cannot.", teacher=teacher.folder))
     if (teacher.architecture.generates == "causal") != causal:
         raise SettingError(
             tr(
@@ -136,6 +138,9 @@ def prepare_recipe(student: Student, teacher: Parts, method: str) -> Recipe:
             )
         )
     made = distilled(recipe, method, shape_of(teacher.architecture))
+    if any(isinstance(one, Matching) for one in made.objectives):
+        check_comparable(teacher.architecture, teacher.folder, tr("The teacher"))
+        check_comparable(recipe.architecture, recipe.name, tr("The student"))
     if any(one.name == "soft_targets" for one in made.objectives) and not has_lm_head(teacher, causal):
         raise SettingError(
             tr(

@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from plmkit.data.vocabulary import MISSING
+from plmkit.distillation.alignment import Alignment
 from plmkit.errors import SettingError
 from plmkit.language import comma, tr
 from plmkit.network import Network
 
 AUTO, RANDOM = "auto", "random"
-CUT = ("model.embed.tokens.weight", "model.embed.positions.weight", "vocabulary.bias")  # of which a part may do
+OF_TOKENS = ("model.embed.tokens.weight", "vocabulary.bias")  # weights with a row for each token
+CUT = (*OF_TOKENS, "model.embed.positions.weight")  # of which a part may do
 
 
 def initial_layers(text: str) -> str | tuple[int, ...]:
@@ -43,6 +48,22 @@ def chosen_layers(wanted: str | tuple[int, ...], student: int, teacher: int) -> 
             )
         )
     return wanted
+
+
+def by_text(
+    own: Mapping[str, Tensor], theirs: Mapping[str, Tensor], alignment: Alignment | None
+) -> Mapping[str, Tensor]:
+    """The teacher's weights with rows for the student's tokens; a token that the teacher lacks keeps its own row."""
+    if alignment is None:
+        return theirs
+    ours, places = torch.from_numpy(np.stack([np.arange(len(alignment.counterpart)), alignment.counterpart]))
+    ours, places = ours[places != MISSING], places[places != MISSING]
+    made = {name: weight for name, weight in theirs.items() if not name.endswith(OF_TOKENS)}
+    for name, weight in own.items():
+        if name.endswith(OF_TOKENS) and name in theirs and theirs[name].shape[1:] == weight.shape[1:]:
+            made[name] = weight.clone()
+            made[name][ours] = theirs[name][places].to(weight)
+    return made
 
 
 def from_teacher(

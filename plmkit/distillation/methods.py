@@ -65,9 +65,13 @@ def distilled(recipe: Recipe, method: str, shape: Shape) -> Recipe:
 
 
 def with_objectives(recipe: Recipe, objectives: tuple[Objective, ...]) -> Recipe:
-    """The recipe with other objectives, which all its streams train."""
-    streams: Any = tuple(replace(stream, heads=None) for stream in recipe.streams)
+    """The recipe with other objectives, which all its streams train that have tokens to predict."""
+    kept = [one for one in recipe.streams if any("targets" in step.writes for step in one.steps)] or recipe.streams
+    streams = tuple(replace(stream, heads=None) for stream in kept)
+    stages = recipe.stages
+    if len(kept) < len(recipe.streams):  # shares of steps are those of tasks, which are not trained
+        stages = tuple(replace(stage, streams=(), shares=()) for stage in stages)
     initial = recipe.initialisation
     if not any(isinstance(one, MaskedLM | CausalLM) for one in objectives):  # no output layer has a bias
         initial = replace(initial, frequency_bias=False)
-    return replace(recipe, objectives=objectives, streams=streams, initialisation=initial)
+    return replace(recipe, objectives=objectives, streams=streams, stages=stages, initialisation=initial)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from plmkit.data.reading.columns import Search, ignore
+from plmkit.distillation.general import TeacherGuide
+from plmkit.distillation.initial import RANDOM
 from plmkit.distillation.teacher import size_of, teacher_network
 from plmkit.inference.loading import Parts, read_parts
 from plmkit.language import tr
@@ -72,21 +74,25 @@ def line(name: str, parts: Parts, network: Network, **found: Any) -> Compared:
 
 
 def general_lines(request: PretrainRequest, out: Path, folders: Mapping[str, Path], lm: str) -> list[Compared]:
-    """Validation losses of the LM heads on the same held-out rows; None without such a head."""
+    """Validation losses of the LM heads on the same held-out rows; None without such a head, or with other tokens."""
     silent = Screen.silent()
     own = request.settings
     material = prepare(own, request.corpora, request.valid, request.seed, silent, tokenizer=out)
     batches = [batch for every in material.valid_batches(own.recipe, request.seed).values() for batch in every]
     batches = [replace(batch, heads=frozenset({lm})) for batch in batches]
     made = []
+    own_parts = read_parts(folders[STUDENT], ignore)
     for name, folder in folders.items():
         parts = read_parts(folder, ignore)
         network = teacher_network(parts, torch.device("cpu"))
-        score = None
-        if lm in network.heads and batches:
+        alignment = TeacherGuide(parts, False, RANDOM, False).alignment(own_parts.tokenizer)
+        score = None  # a loss per token cannot be compared with that of other tokens
+        if lm in network.heads and batches and alignment is None:
             score = round(validate(network, batches, torch.device("cpu"), torch.float32)[lm], 5)
             network.eval()
-        rows = [batch.part(number, number + 1) for batch in batches[:1] for number in range(batch.examples)]
+        rows = [batch.part(number, number + 1) for batch in batches[:1] for number in range(min(TIMED, batch.examples))]
+        if alignment is not None:
+            rows = [alignment.rows(row, masked=lm == "masked_lm").batch for row in rows]
         with torch.inference_mode():
             spent = milliseconds_of(lambda n, net=network, given=rows: net.model(given[n]), len(rows))  # type: ignore[misc]
         made.append(line(name, parts, network, milliseconds=spent, score=score, measure=f"valid/{lm}"))

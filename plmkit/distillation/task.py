@@ -11,11 +11,11 @@ from plmkit.architectures.contract import Model
 from plmkit.config.settings import to_json
 from plmkit.data.reading.columns import Say, Search, ignore
 from plmkit.distillation.answers import NAME, PROBLEMS, SoftAnswersHead
-from plmkit.distillation.general import Student, TeacherGuide, same_vocabulary
+from plmkit.distillation.general import Student, TeacherGuide
 from plmkit.distillation.initial import RANDOM
 from plmkit.distillation.methods import find_method
 from plmkit.distillation.settings import Distillation
-from plmkit.distillation.teacher import NetworkTeacher, check_comparable, shape_of, teacher_network
+from plmkit.distillation.teacher import check_comparable, shape_of, teacher_network
 from plmkit.errors import InputError, SettingError
 from plmkit.inference.loading import Parts, read_parts, without_generator
 from plmkit.language import comma, several, tr
@@ -31,6 +31,7 @@ from plmkit.objectives.distillation_states import (
 from plmkit.tasks.batches import answers_of
 from plmkit.tasks.contract import Example, Prediction, Row, Task
 from plmkit.terminal.screen import Screen
+from plmkit.tokenizers.tokenizer import load_tokenizer
 
 COMPARED: dict[str, tuple[type[Matching], ...]] = {  # what a method compares besides the answers
     "distilbert": (CosineStates,),
@@ -41,13 +42,14 @@ COMPARED: dict[str, tuple[type[Matching], ...]] = {  # what a method compares be
 FIRST = ("tinybert", "minilm")  # methods that compare states before they compare answers
 
 
-def student_parts(student: Student, teacher: Parts, name: str, say: Say) -> Parts:
-    """What the student starts from: a folder, or a network with initial weights and the teacher's tokenizer."""
+def student_parts(student: Student, teacher: Parts, name: str, tokenizer: Path | None, say: Say) -> Parts:
+    """What the student starts from: a folder, or a network with initial weights and a tokenizer, the teacher's too."""
     if student.start is not None:
         return without_generator(read_parts(student.start, say))
     recipe = student.recipe
     return Parts(
-        folder=Path(name), architecture=recipe.architecture, tokenizer=teacher.tokenizer, weights={},
+        folder=Path(name), architecture=recipe.architecture, weights={},
+        tokenizer=teacher.tokenizer if tokenizer is None else load_tokenizer(tokenizer),
         tuning=recipe.tuning, max_length=None,
     )  # fmt: skip
 
@@ -78,26 +80,23 @@ class Teaching:
     init: str | tuple[int, ...] = RANDOM
     unlabelled: Path | None = None
     search: Search = field(default_factory=Search)
+    say: Say = ignore
     counts: dict[str, int] = field(default_factory=dict)  # of labelled rows and of all, once they are read
 
     def __post_init__(self) -> None:
         find_method(self.method)
         if COMPARED[self.method]:
             for parts, what in ((self.teacher, tr("The teacher")), (self.student, tr("The student"))):
-                check_comparable(parts, what)
-            if not same_vocabulary(self.teacher.tokenizer, self.student.tokenizer):
-                raise SettingError(
-                    tr(
-                        "{student} has another vocabulary than {teacher}, so their states cannot be compared token by "
-                        "token. Use --method soft, which compares answers only.",
-                        student=self.student.folder,
-                        teacher=self.teacher.folder,
-                    )
-                )
+                check_comparable(parts.architecture, parts.folder, what)
+            self.guide.alignment(self.student.tokenizer)  # refuses vocabularies that are too different
+
+    @cached_property
+    def guide(self) -> TeacherGuide:
+        return TeacherGuide(self.teacher, False, self.init, bool(self.student.weights))
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
-        own = TeacherGuide(self.teacher, False, self.init, False).as_json
+        own = self.guide.as_json
         extra = {"unlabelled": str(self.unlabelled)} if self.unlabelled else {}
         return {**own, "method": self.method, "settings": to_json(self.settings), **extra}
 
@@ -173,10 +172,10 @@ class Teaching:
         return {**matching, task.name: settings.label_weight, NAME: settings.soft_weight}
 
     def ready(self, network: Network, device: torch.device) -> None:
-        if not self.student.weights:
-            TeacherGuide(self.teacher, False, self.init, False).initialise(network, ignore)
+        guide, tokenizer = self.guide, self.student.tokenizer
+        guide.initialise(network, tokenizer, self.say)
         if COMPARED[self.method]:
-            network.teacher = NetworkTeacher(teacher_network(self.teacher, device), False)
+            guide.attach(network, tokenizer, device, self.say)
 
 
 def label_of(task: Task, prediction: Prediction, row: Row) -> Any:

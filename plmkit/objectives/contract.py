@@ -70,6 +70,10 @@ class Objective(ABC):
                 )
             )
 
+    def for_any_layers(self) -> Self:
+        """The same without what fits one number of layers only, to count the weights of others."""
+        return self
+
     @property
     def region_classes(self) -> int | None:
         """Classes of image regions whose distributions it predicts, if it does."""

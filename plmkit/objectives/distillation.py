@@ -18,6 +18,7 @@ from plmkit.objectives.contract import BuiltModel, Head, Objective
 
 PREDICTED, EVERY = "predicted", "all"
 POSITIONS = (PREDICTED, EVERY)
+Softmax = tuple[Tensor, Tensor | None]  # an output embedding and its bias
 SHARED_NUMBERS = 1 << 26  # logits that are kept for two losses; beyond it each computes its own, in chunks
 
 
@@ -78,12 +79,15 @@ class SoftTargetsHead(Head):
 
     def places(self, batch: Batch) -> Tensor:
         """(B, L) True where the two are compared."""
-        return batch.predicted if self.settings.positions == PREDICTED else batch.source.visible
+        places = batch.predicted if self.settings.positions == PREDICTED else batch.source.visible
+        known = None if batch.teacher is None else batch.teacher.comparable
+        return places if known is None else places & known
 
     def shared(self, states: States, batch: Batch) -> States:
         """The logits at the predicted positions, which the LM head needs too."""
         table, bias = self.vocabulary.softmax_weights()
-        if self.settings.positions != PREDICTED or self.scored(batch) * len(table) > SHARED_NUMBERS:
+        is_aligned = batch.teacher is not None and batch.teacher.common is not None  # compares fewer tokens
+        if is_aligned or self.settings.positions != PREDICTED or self.scored(batch) * len(table) > SHARED_NUMBERS:
             return states
         chosen = self.chosen(states.hidden, batch)
         return States(**vars(states) | {"logits": linear(self.vocabulary.transformed(chosen), table, bias)})
@@ -97,21 +101,35 @@ class SoftTargetsHead(Head):
     def forward(self, states: States, batch: Batch) -> Tensor:
         teacher = batch.teacher
         assert teacher is not None and teacher.output is not None
-        table, bias = self.vocabulary.softmax_weights()
-        theirs = (teacher.output, *self.their_softmax(teacher, len(table)))
+        ours, theirs = self.softmaxes(teacher)
         if states.logits is not None:
-            return soft_divergence(states.logits, linear(*theirs), self.settings.temperature).mean()
-        ours = self.vocabulary.transformed(self.chosen(states.hidden, batch)), table, bias
-        return chunked_soft_loss(ours, theirs, self.settings.temperature)
+            logits = states.logits[:, : len(ours[0])]
+            return soft_divergence(logits, linear(teacher.output, *theirs), self.settings.temperature).mean()
+        hidden = self.vocabulary.transformed(self.chosen(states.hidden, batch))
+        return chunked_soft_loss((hidden, *ours), (teacher.output, *theirs), self.settings.temperature)
 
-    def their_softmax(self, teacher: TeacherStates, tokens: int) -> tuple[Tensor, Tensor | None]:
-        """The teacher's output embedding and bias, of the tokens that the student scores too."""
+    def softmaxes(self, teacher: TeacherStates) -> tuple[Softmax, Softmax]:
+        """The output embeddings and biases of student and teacher, of the tokens that both score."""
         assert teacher.table is not None
-        table, bias = teacher.table, teacher.bias
+        ours, theirs = self.vocabulary.softmax_weights(), (teacher.table, teacher.bias)
+        if teacher.common is not None:
+            index = self.vocabulary.softmax_index(teacher.common)
+            scored = (index >= 0).nonzero().squeeze(1)  # all, unless the student's softmax is restricted
+            return rows_of(ours, index[scored]), rows_of(theirs, scored)
         if self.vocabulary.is_restricted:
-            occurring = self.vocabulary.occurring
-            return table[occurring], None if bias is None else bias[occurring]
-        return table[:tokens], None if bias is None else bias[:tokens]
+            return ours, rows_of(theirs, self.vocabulary.occurring)
+        count = min(len(ours[0]), len(theirs[0]))  # either may have further rows, which belong to no token
+        return first_of(ours, count), first_of(theirs, count)
+
+
+def first_of(softmax: Softmax, count: int) -> Softmax:
+    table, bias = softmax
+    return table[:count], None if bias is None else bias[:count]
+
+
+def rows_of(softmax: Softmax, tokens: Tensor) -> Softmax:
+    table, bias = softmax
+    return take_once(table, tokens), None if bias is None else take_once(bias, tokens)
 
 
 def soft_answers(ours: Tensor, theirs: Tensor, temperature: float) -> Tensor:

@@ -1,8 +1,8 @@
 """Learning from what is inside a teacher: its hidden states, its attention, the relations of its last layer."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -64,6 +64,16 @@ def checked_map(chosen: tuple[int, ...] | None, student: int, teacher: int, name
     return tuple(chosen)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LayerMatching(Matching):
+    """Layer by layer."""
+
+    layers: tuple[int, ...] | None = None  # the teacher's layer for each of the student's; none: m → m * N / M
+
+    def for_any_layers(self) -> Self:
+        return replace(self, layers=None)
+
+
 class MatchingHead(Head):
     """Compares at all positions without padding, as long as its share of the run lasts."""
 
@@ -115,14 +125,14 @@ class CosineStatesHead(MatchingHead):
         teacher = batch.teacher
         assert teacher is not None and teacher.hidden is not None
         places = self.compared(batch)
-        return (1 - F.cosine_similarity(self.map(states.hidden[places]), teacher.hidden[places], dim=-1)).mean()
+        distance = 1 - F.cosine_similarity(self.map(states.hidden[places]), teacher.hidden[places], dim=-1)
+        return distance.sum() / max(1, len(distance))
 
 
 @dataclass(frozen=True, kw_only=True)
-class HiddenMatching(Matching):
+class HiddenMatching(LayerMatching):
     """Squared error of hidden states, embeddings included, after one learned map of all layers (Jiao et al., 2020)."""
 
-    layers: tuple[int, ...] | None = None  # the teacher's layer for each of the student's; none: m → m * N / M
     embeddings: bool = True  # compare the embeddings too
     name: ClassVar = "hidden_matching"
     label: ClassVar = "hidden"
@@ -152,17 +162,26 @@ class HiddenMatchingHead(MatchingHead):
         assert states.layers is not None and teacher is not None and teacher.layers is not None
         places = self.compared(batch)
         losses = [
-            F.mse_loss(self.map(states.layers[ours][places]), teacher.layers[theirs][places])
+            squared_error(self.map(at(states.layers[ours], places)), at(teacher.layers[theirs], places))
             for ours, theirs in self.pairs
         ]
         return torch.stack(losses).sum()
 
 
+def at(hidden: Tensor, places: Tensor) -> Tensor:
+    """(B, L, width) → (N, width) where places are True; without a copy if all are."""
+    return hidden.flatten(0, 1) if bool(places.all()) else hidden[places]
+
+
+def squared_error(ours: Tensor, theirs: Tensor) -> Tensor:
+    """The mean over positions and units; 0 without positions, where a row has no token of the teacher's."""
+    return F.mse_loss(ours, theirs, reduction="sum") / max(1, ours.numel())
+
+
 @dataclass(frozen=True, kw_only=True)
-class AttentionMatching(Matching):
+class AttentionMatching(LayerMatching):
     """Squared error of attention scores before the softmax, layer by layer (Jiao et al., 2020, 3.1)."""
 
-    layers: tuple[int, ...] | None = None  # the teacher's layer for each of the student's; none: m → m * N / M
     name: ClassVar = "attention_matching"
     label: ClassVar = "attention"
 
@@ -197,7 +216,7 @@ class AttentionMatchingHead(MatchingHead):
         assert states.attention is not None and teacher is not None and teacher.attention is not None
         losses = []
         for ours, theirs in zip(states.attention, self.chosen, strict=True):
-            both = pairs_of(batch.source.visible, ours.visible)
+            both = pairs_of(self.compared(batch), ours.visible)
             losses.append(score_error(scores(ours), scores(teacher.attention[theirs - 1]), both))
         return torch.stack(losses).sum()
 
@@ -207,17 +226,19 @@ def scores(states: HeadStates) -> Tensor:
     return states.query / math.sqrt(states.query.shape[-1]) @ states.key.mT
 
 
-def pairs_of(visible: Tensor, mask: Tensor | None) -> Tensor:
-    """(B, 1, L, L) True for two positions without padding of which one may attend to the other."""
-    both = visible[:, None, :, None] & visible[:, None, None, :]
+def pairs_of(compared: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, 1, L, L) True for two positions that are compared, of which one may attend to the other."""
+    both = compared[:, None, :, None] & compared[:, None, None, :]
     return both if mask is None else both & mask
 
 
 def score_error(ours: Tensor, theirs: Tensor, pairs: Tensor) -> Tensor:
     """The mean squared difference at these pairs, those of masked positions counted as equal."""
-    ours, theirs = (torch.where(one <= MASKED_SCORE, 0.0, one) for one in (ours, theirs))
-    squares = (ours - theirs).square().mean(1, keepdim=True)  # over heads
-    return torch.where(pairs, squares, 0.0).sum() / pairs.sum()
+    ours, theirs = (one.masked_fill(low, 0.0) if (low := one.detach() <= MASKED_SCORE).any() else one
+                    for one in (ours, theirs))  # fmt: skip
+    if not bool(pairs.all()):
+        ours, theirs = ours * pairs, theirs * pairs
+    return F.mse_loss(ours, theirs, reduction="sum") / (ours.shape[1] * pairs.sum().clamp(min=1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +299,7 @@ class RelationMatchingHead(MatchingHead):
         teacher = batch.teacher
         assert states.attention is not None and teacher is not None and teacher.attention is not None
         ours, theirs = states.attention[-1], teacher.attention[self.layer - 1]
-        pairs = pairs_of(batch.source.visible, ours.visible)
+        pairs = pairs_of(self.compared(batch), ours.visible)
         losses = [
             relation_error(relation(ours, name, self.heads), relation(theirs, name, self.heads), pairs)
             for name in self.relations
@@ -306,4 +327,4 @@ def relation_error(ours: Tensor, theirs: Tensor, pairs: Tensor) -> Tensor:
     log_ours, log_theirs = (one.masked_fill(~pairs, lowest).log_softmax(-1) for one in (ours, theirs))
     divergence = torch.where(pairs, log_theirs.exp() * (log_theirs - log_ours), 0.0).sum(-1).mean(1)  # (B, L)
     asking = pairs.any(-1).squeeze(1)
-    return torch.where(asking, divergence, 0.0).sum() / asking.sum()
+    return torch.where(asking, divergence, 0.0).sum() / asking.sum().clamp(min=1)

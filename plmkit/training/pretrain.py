@@ -84,7 +84,7 @@ def carry_out(job: Job, network: Network) -> PretrainRecord:
         statistics = Counting(material=job.material, seed=request.seed, screen=job.screen)
         state = begin(network, request.settings.recipe.initialisation, statistics)
         if request.guide:
-            request.guide.initialise(network, job.screen.say)
+            request.guide.initialise(network, job.material.tokenizer, job.screen.say)
         spent = job.world.agreed(state.seconds)  # so that all have the same schedule
         state = replace(state, seconds=spent, before=spent)
     result = fit(job, network, optimizer, state)

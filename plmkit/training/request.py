@@ -36,7 +36,7 @@ class Guide(Protocol):
     def as_json(self) -> dict[str, Any]:
         """What run.json keeps of it: a run continues with the same one."""
 
-    def initialise(self, network: Network, say: Say) -> None:
+    def initialise(self, network: Network, tokenizer: Tokenizer, say: Say) -> None:
         """Put some of the teacher's weights into a network with initial weights."""
 
     def attach(self, network: Network, tokenizer: Tokenizer, device: torch.device, say: Say) -> None:

@@ -64,6 +64,55 @@ def test_a_wider_teacher_needs_learned_maps_which_the_model_does_not_keep(plm, p
     assert not any("matching" in name for name in load_file(tmp_path / "run" / "model.safetensors"))
 
 
+def test_layers_of_the_teacher_are_chosen_for_those_of_the_student(plm, pretrained, mixed_corpus, tmp_path):
+    layers = sets("objectives.hidden_matching.layers=[1]", "objectives.attention_matching.layers=[1]")
+    command = [
+        "distill",
+        pretrained,
+        "bert-tiny",
+        mixed_corpus,
+        "--method",
+        "tinybert",
+        "--init",
+        2,
+        "--steps",
+        2,
+        "-q",
+    ]
+    ran = plm(*command, "--out", tmp_path / "run", *layers)
+    assert ran.code == 0, ran.err
+    ran = plm(*command, "--out", tmp_path / "no", *layers[:-2], "--set", "objectives.attention_matching.layers=[1,2]")
+    assert ran.code == 2
+    assert (
+        "attention_matching.layers needs one layer of the teacher, from 1 to 2, for each of the student's 1" in ran.err
+    )
+
+
+def test_predictions_of_any_language_model_are_soft_targets_but_its_states_are_not(plm, mixed_corpus, tmp_path):
+    """An LSTM teaches a GPT-2, and is taught by one."""
+    small = [
+        "--set",
+        "stages=[[1.0,32]]",
+        "--set",
+        "architecture.width=32",
+        "--set",
+        "run.threads=1",
+        "--steps",
+        2,
+        "-q",
+    ]
+    lstm, gpt = tmp_path / "lstm", tmp_path / "gpt"
+    assert plm("pretrain", "lstm-tiny", mixed_corpus, "--out", lstm, *small).code == 0
+    ran = plm("distill", lstm, "gpt2-tiny", mixed_corpus, "--method", "soft", "--out", gpt, *small)
+    assert ran.code == 0, ran.err
+    ran = plm("distill", gpt, lstm, mixed_corpus, "--method", "soft", "--out", tmp_path / "back", *small)
+    assert ran.code == 0, ran.err
+    for teacher, student, said in ((lstm, "gpt2-tiny", "The teacher"), (gpt, "lstm-tiny", "The student")):
+        ran = plm("distill", teacher, student, mixed_corpus, "--method", "minilm", "--out", tmp_path / "no", *small)
+        assert ran.code == 2
+        assert f"{said} " in ran.err and "is a Recurrent: only encoders" in ran.err
+
+
 def test_soft_targets_bring_the_student_nearer_to_the_teacher_than_text_alone(
     plm, pretrained, mixed_corpus, tmp_path
 ):  # fmt: skip

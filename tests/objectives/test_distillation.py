@@ -1,12 +1,14 @@
 """What a teacher teaches: exact losses, equal networks at zero, no gradient in the teacher."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 
 from plmkit.architectures.decoder import Decoder
 from plmkit.architectures.encoder import Encoder
+from plmkit.catalogue import find
 from plmkit.data.batch import IGNORE, Batch, Side
 from plmkit.data.vocabulary import unnamed
 from plmkit.distillation.initial import every_nth, from_teacher
@@ -231,10 +233,45 @@ def test_the_student_starts_from_chosen_layers_of_its_teacher():
     assert from_teacher(own, wider, (1, 3)) is None
 
 
+def test_only_streams_with_tokens_to_predict_teach_a_student():
+    """Of the seven tasks of ERNIE 2, one."""
+    made = distilled(find("ernie2-tiny"), "soft", shape_of(encoder()))
+    assert [stream.name for stream in made.streams] == ["knowledge"]
+    assert [stream.name for stream in distilled(find("ernie-mini"), "soft", shape_of(encoder())).streams] == [
+        "character", "phrase", "entity",
+    ]  # fmt: skip
+
+
+def test_a_recurrent_teacher_does_not_read_the_memory_of_its_student():
+    settings = replace(find("lstm-tiny").architecture, width=16)
+    teacher = NetworkTeacher(network_of(settings, (CausalLM(),)).eval(), True)
+    rows = some_rows(every=True)
+    memory = teacher.network.model(rows).memory
+    assert memory is not None
+    first, again = (teacher.observe(given, frozenset({"predicted"})) for given in (rows, replace(rows, memory=memory)))
+    assert torch.equal(first.output, again.output)
+
+
+def test_rows_of_the_embedding_that_belong_to_no_token_are_left_out():
+    """A published embedding may have more rows than there are tokens."""
+    objectives = (MaskedLM(), SoftTargets())
+    student = network_of(encoder(), objectives)
+    torch.manual_seed(0)
+    model = encoder().build(unnamed(TOKENS + 5))
+    wider = Network(model, {one.name: one.build(model) for one in objectives}, dict.fromkeys(["masked_lm"], 1.0))
+    with torch.no_grad():
+        for name, weight in wider.named_parameters():
+            own = dict(student.named_parameters())[name]
+            weight[: len(own)] = own
+    wider.weights = student.weights
+    rows = some_rows()
+    assert taught(student, wider)(rows).losses["soft_targets"].item() == pytest.approx(0.0, abs=1e-6)
+    student.teacher = None
+    assert taught(wider, student)(rows).losses["soft_targets"].item() == pytest.approx(0.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_are_the_papers(method):
-    from plmkit.catalogue import find
-
     made = distilled(find("bert-mini"), method, shape_of(find("bert-base").architecture)).objectives
     weights = {one.name: one.weight for one in made}
     assert (
