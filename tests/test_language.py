@@ -155,6 +155,13 @@ def test_translations_have_chinese_punctuation():
     assert not found, "\n".join(found)
 
 
+def test_no_translation_is_there_twice_or_has_another_one_behind_it():
+    """Merging two catalogues by lines once left both versions of a translation, and parts of its neighbours."""
+    assert not [text for text in CATALOGUE.values() if re.search(r"([\u4e00-\u9fff]{10,}).*\1", text)]
+    long = {key: len(text) / len(key) for key, text in CATALOGUE.items() if len(key) > 180}
+    assert {key: share for key, share in long.items() if share > 0.75} == {}  # Chinese is shorter
+
+
 def test_no_message_bypasses_the_catalogue():
     found = messages.untranslated()
     assert not found, "\n".join(f"{each.file}:{each.line}: {each.text}" for each in found)

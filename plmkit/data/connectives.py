@@ -90,7 +90,7 @@ NOT_BEFORE = {  # patterns of what follows them where they are no connectives: b
 }  # fmt: skip
 # What is left in the texts gives a relation away, besides its own connectives: 他虽然累，但是 ..., not only ..., but.
 CORRELATES = {"cause": "result", "result": "cause", "contrast": "concession", "concession": "contrast"}
-GIVEAWAYS = {"contrast": ("虽", "雖", "固然", "诚然", "誠然", "一方面", "on the one hand", "not only", "not just")}
+GIVEAWAYS = {"contrast": "虽|雖|固然|诚然|誠然|一方面|on the one hand|not only|not just"}
 NEEDED = {"只有": "才"}  # in the main clause, or it is no connective: 只有三个人来
 LATER = ("因为", "因為")  # after a comma, what is before it is the main clause: 他们没去，因为下雨，路滑
 # The first text of a connective within a sentence does not end with them. These are cut off:
@@ -188,7 +188,7 @@ def of_relation(relation: str) -> re.Pattern[str]:
     among = (relation, CORRELATES.get(relation))
     texts = {bare(text) for text, its in inventory(OPENING, INNER, FRONTED).items() if its in among}
     texts |= {text for text, its in FRONTED_OF.items() if its in among}
-    return re.compile(any_of(sorted(texts.union(GIVEAWAYS.get(relation, ())))))
+    return re.compile(any_of(sorted(texts | set(filter(None, GIVEAWAYS.get(relation, "").split("|"))))))
 
 
 OPENING_OF, INNER_OF, FRONTED_OF = inventory(OPENING), inventory(INNER), inventory(FRONTED)
