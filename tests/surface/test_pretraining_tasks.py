@@ -67,6 +67,22 @@ def test_doctor_shows_each_task_with_its_label_in_words(plm, english, tmp_path):
     assert "mix by tokens" in shown and "read per epoch" not in shown
 
 
+def test_the_shares_of_texts_are_shown_and_tables_of_queries_are_none_of_them(plm, english, chinese, tmp_path):
+    clicks = write(tmp_path / "clicks.tsv", CLICKS)
+    ran = plm("doctor", english, chinese, clicks, *DOCTOR, "--set", "run.weights=[1, 3, 1]", "--json")
+    assert ran.json["mixture"] == pytest.approx({"english.txt": 0.25, "chinese.txt": 0.75}, abs=0.05)
+
+
+def test_rules_for_english_are_remarked_where_the_text_is_chinese(plm, english, chinese):
+    said = "of the text is Chinese, but rules for English look for its units"
+    settings = ("--recipe", "ernie2-tiny", "--json")
+    (remark,) = [one for one in plm("doctor", chinese, *settings).json["warnings"] if said in one]
+    assert remark.endswith("--set corruption.segmenter=Jieba --set corruption.segmenter.level=entity.")
+    jieba = ("--set", "corruption.segmenter=Jieba", "--set", "corruption.segmenter.level=entity")
+    for command in ((chinese, *settings, *jieba), (english, *settings)):
+        assert not any(said in one for one in plm("doctor", *command).json["warnings"])
+
+
 def test_chinese_text_is_shown_in_chinese_and_the_task_of_capitals_is_left_out(plm, chinese, monkeypatch):
     ran = plm("doctor", chinese, *DOCTOR, "--json")
     assert ran.json["streams"] == "knowledge document order distance discourse".split()
