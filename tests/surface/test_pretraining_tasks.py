@@ -120,6 +120,19 @@ def test_a_table_of_queries_alone_is_not_enough(plm, tmp_path):
     assert (ran.code, "has queries and titles only; the other tasks of ernie2-tiny need text" in ran.err) == (2, True)
 
 
+def test_sentences_without_documents_have_no_order_and_no_distance_and_train_the_other_tasks(plm, tmp_path):
+    """A line per document, as many corpora have."""
+    text = write(tmp_path / "lines.txt", "\n\n".join(sentence for text in ENGLISH * 9 for sentence in text.split(". ")))
+    ran = plm("doctor", text, *DOCTOR, "--json")
+    assert ran.code == 0, ran.err
+    assert {"order", "distance"}.isdisjoint(ran.json["streams"]) and "knowledge" in ran.json["streams"]
+    assert "The stream 'order' is left out: no document has two sentences." in ran.json["warnings"]
+    assert (
+        "The stream 'distance' is left out: it takes two documents, one of them with at least 3 sentences."
+        in ran.json["warnings"]
+    )
+
+
 def test_a_text_that_gives_no_task_anything_is_refused(plm, chinese):
     keep = ("knowledge", "document", "order", "distance", "discourse", "relevance")
     ran = plm("doctor", chinese, "--recipe", "ernie2-tiny", "--set", f"without=[{','.join(keep)}]")
