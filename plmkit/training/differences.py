@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from plmkit.config.older_versions import set_name
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class ChangedFile(Difference):
 def shown(value: Any) -> Any:
     """Lists of choices by their names: all settings of seven streams are no message."""
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        return f"[{', '.join(map(in_short, value))}]"
+        return f"[{comma().join(map(in_short, value))}]"
     return "none" if value is None else value
 
 
