@@ -352,6 +352,7 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.(local_heads|initialiser)": "initial weights",
     r"architecture\.initial_range|initialisation\..*|objectives\..*corpus_vocabulary": "initial weights",
     r"streams\..*\.maskings\.\w*Masking\..*": "masking",
+    r"streams\..*\.TokenDocument\.frequent": "token–document labels",
     r"streams\..*\.PermutedSpans\.rate": "share of predicted tokens",
     r"objectives\.(Forward|Backward)LM\.weight": "loss weights",
     r"schedule\.batch": "batch",

@@ -44,7 +44,7 @@ SILENT_CONSTANTS = {
     "PARTICLES",
 }
 SILENT_CONSTANTS |= {"HELP", "ERRORS", "SYSTEM"}  # of other programs
-SILENT_CONSTANTS |= {"OPENING", "INNER", "FRONTED", "ANSWERING", "NOT_BEFORE"}  # connectives
+SILENT_CONSTANTS |= {"OPENING", "INNER", "FRONTED", "ANSWERING", "NOT_BEFORE", "GIVEAWAYS"}  # connectives
 SILENT_NODES = (ast.Assert, ast.Compare)
 
 

@@ -17,6 +17,7 @@ RELATIONS = (
 
 # They open a sentence and connect it with the sentence before; Chinese ones also open a clause after a comma.
 OPENING = {
+    "cause": "this is because|that is because|这是因为|那是因为|這是因為|那是因為",
     "result": "therefore|thus|hence|consequently|accordingly|as a result|as a consequence|for this reason|"
     "for that reason|所以|因此|因而|于是|从而|故而|为此|於是|從而|為此",
     "contrast": "but|however|yet|by contrast|in contrast|on the contrary|on the other hand|conversely|"
@@ -71,20 +72,40 @@ FRONTED = {
 # They open the main clause after a fronted connective and repeat its relation: both are removed.
 ANSWERING = (
     "then|yet|still|nevertheless|nonetheless|but also|but|"
-    "所以|因此|因而|那么|那麼|那|就|便|则|則|才|但是|但|可是|然而|不过|不過|却|卻|也|还|還|仍然|仍|依然|而且|并且|並且|反而|甚至"
+    "所以|因此|因而|那么|那麼|那|就|便|则|則|才|但是|但|可是|然而|不过|不過|却|卻|也|还|還|仍然|仍|依然|而且|并且|並且|反而|甚至|"
+    "否则|否則|不然"
 )
 NOT_BEFORE = {  # patterns of what follows them where they are no connectives: because of, 但愿
-    "because": "of", "instead": "of", "as a result": "of", "as a consequence": "of", "in case": "of", "but": "for",
+    "because": "of", "this is because": "of", "that is because": "of", "instead": "of", "as a result": "of",
+    "as a consequence": "of", "in case": "of", "but": "for",
     "in addition": "to", "in contrast": "to|with", "by contrast": "to|with", "at the same time": "as",
-    "in the same way": "as|that", "yet": "another|to", "thus": "far", "so": "far|long|much|many",
-    "once": "again|more|a", "earlier": r"\w+", "later": r"\w+", "previously": r"\w+",
+    "in the same way": "as|that", "yet": "another|to", "thus": "far",
+    "so": "far|long|much|many|that", "and so": "on|forth|that",
+    "once": "again|more|a|upon", "earlier": r"\w+", "later": r"\w+", "previously": r"\w+",
     "但": "[愿凡願]", "不过": "[是]", "不過": "[是]", "同时": "[代期]", "同時": "[代期]", "最后": "[一的期]",
     "最後": "[一的期]", "之后": "的", "之後": "的", "先前": "的", "另外": "[一两兩三几幾的]", "相反": "的",
-    "同样": "[的是]",
-    "同樣": "[的是]", "那": "[些个时样里個時樣裡]", "就": "[是业業]", "也": "[许許]",
+    "同样": "[的是]", "同樣": "[的是]", "再说": "[说明到]", "再說": "[說明到]",
+    "尽管": "如此", "儘管": "如此", "虽然": "如此", "雖然": "如此",
+    "即使": "如此", "即便": "如此", "那": "[些个时样里個時樣裡]", "就": "[是业業]", "也": "[许許]",
 }  # fmt: skip
+# What is left in the texts gives a relation away, besides its own connectives: 他虽然累，但是 ..., not only ..., but.
+CORRELATES = {"cause": "result", "result": "cause", "contrast": "concession", "concession": "contrast"}
+GIVEAWAYS = {"contrast": "虽|雖|固然|诚然|誠然|一方面|on the one hand|not only|not just"}
+NEEDED = {"只有": "才"}  # in the main clause, or it is no connective: 只有三个人来
+LATER = ("因为", "因為")  # after a comma, what is before it is the main clause: 他们没去，因为下雨，路滑
+# The first text of a connective within a sentence does not end with them. These are cut off:
+DANGLING = re.compile(
+    r"[\s,;]+(?:largely|mainly|mostly|partly|partially|primarily|chiefly|only|just|simply|merely|probably|perhaps|"
+    r"possibly|presumably|precisely|especially|particularly|even|in part|[(\[—–-])$"
+)
+# After these, it is no text that the connective connects: `it is because ...`, `he came, and although ...`.
+UNFINISHED = re.compile(
+    r"(?:^|[\s,;(])(?:and|or|but|that|which|who|as|than|not|if|when|where|while|of|to|for|in|on|by|with|from|at|the|an?|"
+    r"is|are|was|were|be|been|being|am|has|have|had|will|would|can|could|may|might|must|should|shall|it’s|it's)$"
+)
 FEWEST = 2  # words, or ideographs, of a text
 AFTER = "[,，、:：]?"
+NO_COMMA = r"(?!\s*,)"  # `it was, therefore, late`: connects nothing within the sentence
 CLAUSE = "，,；;："  # ends a Chinese clause
 
 
@@ -154,18 +175,20 @@ def inner_patterns() -> dict[str, re.Pattern[str]]:
     chinese = [text for text in (*OPENING_OF, *INNER_OF) if is_chinese(text)]
     of_mark = {mark: [bare(text) for text in english if text.startswith(mark)] for mark in (", ", "; ")}
     return {
-        "": re.compile(rf"\s(?P<word>{any_of([text for text in english if bare(text) == text])}){AFTER}"),
-        **{mark: re.compile(rf"{mark.strip()}\s+(?P<word>{any_of(texts)}){AFTER}") for mark, texts in of_mark.items()},
+        "": re.compile(rf"\s(?P<word>{any_of([text for text in english if bare(text) == text])}){NO_COMMA}"),
+        ", ": re.compile(rf",\s+(?P<word>{any_of(of_mark[', '])}){NO_COMMA}"),
+        "; ": re.compile(rf";\s+(?P<word>{any_of(of_mark['; '])}){AFTER}"),
         "，": re.compile(rf"[{CLAUSE}]\s*(?P<word>{any_of(chinese)}){AFTER}"),
     }
 
 
 @cache
 def of_relation(relation: str) -> re.Pattern[str]:
-    """Every connective that expresses it, wherever it stands."""
-    texts = {bare(text) for text, its in inventory(OPENING, INNER, FRONTED).items() if its == relation}
-    texts |= {text for text, its in FRONTED_OF.items() if its == relation}
-    return re.compile(any_of(sorted(texts)))
+    """Whatever gives it away, wherever it stands: its connectives, and those that go together with them."""
+    among = (relation, CORRELATES.get(relation))
+    texts = {bare(text) for text, its in inventory(OPENING, INNER, FRONTED).items() if its in among}
+    texts |= {text for text, its in FRONTED_OF.items() if its in among}
+    return re.compile(any_of(sorted(texts | set(filter(None, GIVEAWAYS.get(relation, "").split("|"))))))
 
 
 OPENING_OF, INNER_OF, FRONTED_OF = inventory(OPENING), inventory(INNER), inventory(FRONTED)
@@ -195,16 +218,20 @@ def as_written(match: re.Match[str], group: str = "word") -> str:
 def in_fronted(sentence: str, number: int) -> Connected | None:
     """`Because it rained, they stayed.`: first they stayed, second it rained."""
     match = patterns()["fronted"].match(sentence)
-    comma = match and patterns()["comma"].search(sentence, match.end())
-    if not match or not comma:
+    return with_main_after(match, sentence, number) if match else None
+
+
+def with_main_after(match: re.Match[str], sentence: str, number: int) -> Connected | None:
+    """A connective that opens a clause with its main clause after the next comma; None if there is no such comma."""
+    comma = patterns()["comma"].search(sentence, match.end())
+    text = as_written(match)
+    if not comma or NEEDED.get(text, "") not in sentence[comma.end() :]:
         return None
     answer = patterns()["answering"].match(sentence, comma.end())
-    main = answer.end() if answer else comma.end()
-    text = as_written(match)
     return Connected(
         relation=RELATIONS.index(FRONTED_OF[text]),
         connective=NUMBER[text],
-        first=(number, main, len(sentence)),
+        first=(number, answer.end() if answer else comma.end(), len(sentence)),
         second=(number, match.end(), comma.start()),
     )
 
@@ -230,17 +257,36 @@ def in_inner(sentence: str, number: int) -> Connected | None:
         return None
     mark, match = min(found.items(), key=lambda item: item[1].start("word"))
     text = as_written(match)
+    if mark == "，" and text in FRONTED_OF and (text not in LATER or is_answered(match, sentence)):
+        fronted = with_main_after(match, sentence, number)  # 他很累，如果下雨，他不去: what is before is another clause
+        if fronted is not None:
+            return fronted
     relation = INNER_OF.get(f"{mark}{text}") or INNER_OF.get(text) or OPENING_OF[text]
+    before = DANGLING.sub("", sentence[: match.start()].rstrip(" ,;")).rstrip(" ,;")
+    if UNFINISHED.search(before) or is_inserted(match, sentence):
+        return None
     return Connected(
         relation=RELATIONS.index(relation),
         connective=NUMBER[text],
-        first=(number, 0, len(sentence[: match.start()].rstrip(" ,;"))),
+        first=(number, 0, len(before)),
         second=(number, match.end(), len(sentence)),
     )
 
 
+def is_answered(match: re.Match[str], sentence: str) -> bool:
+    """Does a connective after the next comma repeat its relation?"""
+    comma = patterns()["comma"].search(sentence, match.end())
+    return comma is not None and patterns()["answering"].match(sentence, comma.end()) is not None
+
+
+def is_inserted(match: re.Match[str], sentence: str) -> bool:
+    """Does its clause stand between commas, within another one? `The king, although old, went there.`"""
+    after_comma = sentence[: match.start("word")].rstrip().endswith(",")
+    return after_comma and as_written(match) in FRONTED_OF and "," in sentence[match.end() :]
+
+
 def is_usable(found: Connected, sentences: Sequence[str]) -> bool:
-    """Both texts are long enough, and neither has another connective of the relation, which would give it away."""
+    """Both texts are long enough, and neither has anything that gives the relation away."""
     texts = [sentences[number][begin:end] for number, begin, end in (found.first, found.second)]
     expressed = of_relation(RELATIONS[found.relation])
     return all(len(WORD.findall(text)) >= FEWEST and not expressed.search(text) for text in texts)

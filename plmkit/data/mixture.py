@@ -17,11 +17,12 @@ def mix(store: TokenStore, documents: np.ndarray, weights: Sequence[float], rng:
     if not weights:
         return documents
     sizes, sources = store.document_tokens()[documents], store.sources[documents]
+    present = sum(weight for source, weight in enumerate(weights) if (sources == source).any())
     total = sizes.sum()
     chosen = []
     for source, weight in enumerate(weights):
         mine = documents[sources == source]
-        needed = total * weight / sum(weights)
+        needed = total * weight / present
         chosen.append(repeat_to(mine, sizes[sources == source], needed, rng))
     return np.concatenate(chosen)
 
@@ -52,7 +53,10 @@ def balance(plan: AnyPlan, store: TokenStore, weights: Sequence[float], rng: np.
         source = int(np.argmax(totals / totals.sum() - needed))
         if totals[source] / totals.sum() - needed[source] <= CLOSE:
             break
-        order = without_excess(order, counts, source, needed[source])
+        fewer = without_excess(order, counts, source, needed[source])
+        if (counts[fewer].sum(axis=0)[present] == 0).any():
+            break  # with so few rows, no choice of them has the shares
+        order = fewer
     return plan.only(np.sort(order))
 
 

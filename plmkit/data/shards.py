@@ -33,7 +33,7 @@ from plmkit.tokenizers.pieces import groups
 from plmkit.tokenizers.tokenizer import Tokenizer
 
 FORMAT = 4  # increase when the files or how they are made change
-DETAILS = {"capitals": 1, "repeats": 1, "connectives": 1}  # stored only if needed; increase when one changes
+DETAILS = {"capitals": 1, "repeats": 1, "connectives": 2}  # stored only if needed; increase when one changes
 CAPITALS, REPEATS, CONNECTIVES, RELEVANCE = "capitals.bin", "repeats.bin", "connectives.npy", "relevance.npy"
 TRIPLES = "triples.npy"
 BLOCK_CHARACTERS = 500_000  # or bytes of images, per block of a worker; only a few blocks are in memory at once

@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 
 from plmkit.config.machine import Settings
-from plmkit.data.corpus import problems
+from plmkit.data.corpus import Corpus, problems
 from plmkit.data.mixture import tokens_by_source
+from plmkit.data.query_corpus import QueryCorpus
 from plmkit.data.reading.cells import shown_place
 from plmkit.data.rows import Plan, StretchPlan
 from plmkit.data.vocabulary import MANY_UNKNOWN
 from plmkit.errors import InputError, printable
 from plmkit.language import several, tr
 from plmkit.preparation.coverage import Coverage, coverage
-from plmkit.preparation.opening import reads_pairs, reads_queries
+from plmkit.preparation.opening import reads_pairs
 from plmkit.preparation.prepare import Material, prepare
 from plmkit.preparation.preview import preview
 from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import Recipe
+from plmkit.segmentation.choosing import segmenter_of
+from plmkit.segmentation.english import English
 from plmkit.terminal.screen import Screen
 from plmkit.training.device import choose_device
 from plmkit.training.memory import OutOfMemory, check_shape, check_weights
@@ -28,6 +31,7 @@ from plmkit.training.memory import OutOfMemory, check_shape, check_weights
 MANY_DUPLICATES = 0.1
 MUCH_MARKUP = 0.005  # share of the lines; less does no harm
 FEW_TOKENS = 200_000
+MOSTLY = 0.5  # share of the text
 FEW_FOLLOWING = 0.1  # share of the pairs; in documents of several sentences, a third to a half
 SHOWN = 3  # rows of the preview
 SURVEYED = (
@@ -110,18 +114,20 @@ def examine(
 
 def is_text(recipe: Recipe) -> bool:
     """Whether it reads text alone."""
-    others = reads_pairs(recipe) or reads_queries(recipe) or reads_triples(recipe)
+    others = reads_pairs(recipe) or reads_triples(recipe)
     return not others and not recipe.architecture.reads_images
 
 
 def mixture(material: Material, plan: Plan) -> dict[str, float]:
-    """Each corpus's share of the tokens of an epoch."""
-    if len(material.names) < 2:
-        return {}
+    """Each corpus's share of the tokens of an epoch; tables of queries stand beside the text and are not mixed."""
     counts = tokens_by_source(plan, material.store, len(material.names)).sum(axis=0)
-    return {
-        name: round(float(count / counts.sum()), 4) for name, count in zip(material.short_names, counts, strict=True)
-    }
+    mixed = {name: count for name, count in zip(material.short_names, counts.tolist(), strict=True) if count}
+    return {name: round(count / counts.sum(), 4) for name, count in mixed.items()} if len(mixed) > 1 else {}
+
+
+def texts_of(material: Material) -> list[Corpus]:
+    """The corpora without tables of queries."""
+    return [corpus for corpus in material.corpora if not isinstance(corpus, QueryCorpus)]
 
 
 def lack_of_room(settings: Settings, vocabulary: int) -> Iterator[str]:
@@ -151,7 +157,7 @@ def diagnose(
             for name, share in zip(material.names, (shares / shares.sum()).tolist(), strict=True)
         },
         mixture=mixture(material, plan) if is_text(recipe) else {},
-        units=coverage(material.corpora, recipe.tokenizer.size) if shown and is_text(recipe) else {},
+        units=coverage(texts_of(material), recipe.tokenizer.size) if shown and is_text(recipe) else {},
         duplicate_share=survey.duplicates / max(1, survey.documents),
         unknown_share=survey.unknown / max(1, survey.tokens),
         **{name: getattr(survey, name) for name in SURVEYED},
@@ -182,10 +188,24 @@ def diagnose(
 
 def notes(material: Material, recipe: Recipe) -> list[str]:
     """What is left out, and what the arrangements of the streams say of this text, each once."""
-    found = list(material.left_out)
+    found = [*material.left_out, *wrong_language(material, recipe)]
     for samples in material.streams.values():
         found += samples.arrange.notes(material.store, samples.documents, recipe.max_length)
     return list(dict.fromkeys(found))
+
+
+def wrong_language(material: Material, recipe: Recipe) -> Iterator[str]:
+    """A remark if rules for English look for words, phrases and entities in Chinese."""
+    share = material.store.survey.languages()["Chinese"]
+    segmenter = segmenter_of(recipe.corruption)
+    if share > MOSTLY and isinstance(segmenter, English):
+        yield tr(
+            "{share:.0%} of the text is Chinese, but rules for English look for its units, so single characters are "
+            "masked. Chinese words, phrases and entities: --set corruption.segmenter=Jieba --set "
+            "corruption.segmenter.level={level}.",
+            share=share,
+            level=segmenter.level,
+        )
 
 
 def following_pairs(plan: Plan) -> int | None:

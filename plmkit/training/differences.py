@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from plmkit.config.older_versions import set_name
-from plmkit.language import tr
+from plmkit.language import comma, tr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,17 @@ class ChangedFile(Difference):
 
 
 def shown(value: Any) -> Any:
+    """Lists of choices by their names: all settings of seven streams are no message."""
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        return f"[{comma().join(map(in_short, value))}]"
     return "none" if value is None else value
+
+
+def in_short(choice: Mapping[str, Any]) -> str:
+    """A stream, an objective or a stage."""
+    if "until" in choice:
+        return f"[{choice['until']:.3g}, {choice['length']}]"
+    return str(choice.get("name") or choice.get("kind") or dict(choice))
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[Difference]:

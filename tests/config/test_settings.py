@@ -264,6 +264,17 @@ def test_differences_name_the_setting():
     assert [str(one) for one in differences({"a": None}, {"b": 1})] == ["b was none, is 1"]
 
 
+def test_lists_of_choices_differ_by_their_names():
+    streams = [
+        {"kind": "DataStream", "name": name, "maskings": [{"kind": "Capitals"}]} for name in ("order", "capitals")
+    ]
+    (found,) = differences({"streams": streams}, {"streams": streams[:1]})
+    assert str(found) == "streams was [order, capitals], is [order]"
+    stages = [{"until": 1 / 7, "length": 128, "streams": ["order"]}, {"until": 1.0, "length": 128, "streams": []}]
+    (found,) = differences({"stages": stages}, {"stages": stages[1:]})
+    assert str(found) == "stages was [[0.143, 128], [1, 128]], is [[1, 128]]"
+
+
 def test_one_choice_can_be_put_in_place_of_another_by_its_name():
     schedule = settle(
         find("bert-mini"), ["schedule.optimizer=BertAdam", "schedule.optimizer.decay=0.1"]

@@ -67,6 +67,22 @@ def test_doctor_shows_each_task_with_its_label_in_words(plm, english, tmp_path):
     assert "mix by tokens" in shown and "read per epoch" not in shown
 
 
+def test_the_shares_of_texts_are_shown_and_tables_of_queries_are_none_of_them(plm, english, chinese, tmp_path):
+    clicks = write(tmp_path / "clicks.tsv", CLICKS)
+    ran = plm("doctor", english, chinese, clicks, *DOCTOR, "--set", "run.weights=[1, 3, 1]", "--json")
+    assert ran.json["mixture"] == pytest.approx({"english.txt": 0.25, "chinese.txt": 0.75}, abs=0.05)
+
+
+def test_rules_for_english_are_remarked_where_the_text_is_chinese(plm, english, chinese):
+    said = "of the text is Chinese, but rules for English look for its units"
+    settings = ("--recipe", "ernie2-tiny", "--json")
+    (remark,) = [one for one in plm("doctor", chinese, *settings).json["warnings"] if said in one]
+    assert remark.endswith("--set corruption.segmenter=Jieba --set corruption.segmenter.level=entity.")
+    jieba = ("--set", "corruption.segmenter=Jieba", "--set", "corruption.segmenter.level=entity")
+    for command in ((chinese, *settings, *jieba), (english, *settings)):
+        assert not any(said in one for one in plm("doctor", *command).json["warnings"])
+
+
 def test_chinese_text_is_shown_in_chinese_and_the_task_of_capitals_is_left_out(plm, chinese, monkeypatch):
     ran = plm("doctor", chinese, *DOCTOR, "--json")
     assert ran.json["streams"] == "knowledge document order distance discourse".split()
@@ -102,6 +118,19 @@ def test_an_unknown_label_is_refused_with_file_and_line_and_nothing_is_written(v
 def test_a_table_of_queries_alone_is_not_enough(plm, tmp_path):
     ran = plm("doctor", write(tmp_path / "clicks.tsv", CLICKS), *DOCTOR)
     assert (ran.code, "has queries and titles only; the other tasks of ernie2-tiny need text" in ran.err) == (2, True)
+
+
+def test_sentences_without_documents_have_no_order_and_no_distance_and_train_the_other_tasks(plm, tmp_path):
+    """A line per document, as many corpora have."""
+    text = write(tmp_path / "lines.txt", "\n\n".join(sentence for text in ENGLISH * 9 for sentence in text.split(". ")))
+    ran = plm("doctor", text, *DOCTOR, "--json")
+    assert ran.code == 0, ran.err
+    assert {"order", "distance"}.isdisjoint(ran.json["streams"]) and "knowledge" in ran.json["streams"]
+    assert "The stream 'order' is left out: no document has two sentences." in ran.json["warnings"]
+    assert (
+        "The stream 'distance' is left out: it takes two documents, one of them with at least 3 sentences."
+        in ran.json["warnings"]
+    )
 
 
 def test_a_text_that_gives_no_task_anything_is_refused(plm, chinese):

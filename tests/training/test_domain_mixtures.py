@@ -2,14 +2,18 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from stores import store_of
 
 import plmkit
 from plmkit.catalogue import find
 from plmkit.config.machine import settle
+from plmkit.corruption.arrange.packing import SingleSegment
+from plmkit.data.mixture import balance, tokens_by_source
 from plmkit.data.samples import split
 from plmkit.preparation.prepare import prepare
 from plmkit.terminal.screen import Screen
@@ -65,6 +69,32 @@ def test_the_tokens_of_an_epoch_come_from_the_corpora_in_the_shares_of_their_wei
                 counts[source] += (owners[shown] == source).sum()
     assert counts.sum() > 5000
     assert counts[1] / counts.sum() == pytest.approx(0.75, abs=0.01)
+
+
+def test_every_task_of_ernie_2_has_the_shares_and_a_table_of_queries_takes_none_of_them(corpora, tmp_path):
+    table = tmp_path / "clicks.tsv"
+    rows = [f"ship {number}\twave {number}\t{number % 2}" for number in range(20)]
+    table.write_text("\n".join(["query\ttitle\tlabel", *rows]) + "\n", encoding="utf-8")
+    paths = [tmp_path / name for name in WORDS]
+    for path, corpus in zip(paths, corpora, strict=True):
+        text = corpus.read_text(encoding="utf-8")
+        path.write_text(text.replace(" tide ", ", but ").replace(" bark ", ", but "), encoding="utf-8")
+    units = ("segmenter=none", 'unit_masking.levels=["word"]', "unit_masking.shares=[1.0]")
+    found = material("ernie2-tiny", [*paths, table], "run.weights=[1, 3, 1]", "without=capitals",
+                     *(f"corruption.{one}" for one in units))  # fmt: skip
+    assert list(found.streams) == ["knowledge", "document", "order", "distance", "discourse", "relevance"]
+    for name, samples in found.streams.items():
+        plan, order = samples.plan(0, 32)
+        counts = tokens_by_source(plan, samples.store, 3)[order].sum(axis=0)
+        expected = [0, 0, 1] if name == "relevance" else [0.25, 0.75, 0]
+        assert counts / counts.sum() == pytest.approx(expected, abs=0.01), name
+
+
+def test_rows_too_few_for_the_shares_are_kept():
+    """Where every choice of rows is far from the shares, an epoch still has rows of every corpus."""
+    store = replace(store_of([10], [10]), sources=np.array([0, 1]))
+    plan = SingleSegment().plan(store, np.arange(2), 16, np.random.default_rng(0))
+    assert len(balance(plan, store, [1, 1000], np.random.default_rng(0))) == 2
 
 
 def test_every_corpus_has_a_held_out_share_of_its_own(corpora):

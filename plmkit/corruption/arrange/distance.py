@@ -27,9 +27,13 @@ class DistancePairs(TextPairs):
     def classes(self) -> Mapping[str, int]:
         return {"distance": 3}
 
+    def lacks(self, store: TokenStore, documents: np.ndarray, length: int) -> str | None:
+        if len(documents) >= 2 and longest_of(store, documents) >= FEWEST:
+            return None
+        return tr("it takes two documents, one of them with at least {fewest} sentences", fewest=FEWEST)
+
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
-        longest = int(np.diff(store.documents)[documents].max(initial=0))
-        if len(documents) < 2 or longest < FEWEST:
+        if self.lacks(store, documents, 0) is not None:
             raise InputError(
                 tr(
                     "{where}: distances between sentences need at least two documents, one of them with at least "
@@ -38,12 +42,17 @@ class DistancePairs(TextPairs):
                     where=where,
                     fewest=FEWEST,
                     documents_count=len(documents),
-                    longest=longest,
+                    longest=longest_of(store, documents),
                 )
             )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
         return plan_pairs(DistantTexts(store, documents, length, rng), documents, self.short, "distance")
+
+
+def longest_of(store: TokenStore, documents: np.ndarray) -> int:
+    """The number of sentences of the longest document."""
+    return int(np.diff(store.documents)[documents].max(initial=0))
 
 
 class DistantTexts(DocumentPairs):

@@ -41,6 +41,10 @@ class ReorderedSentences(StretchArrangement):
     def classes(self) -> Mapping[str, int]:
         return {"order": order_classes(self.max_parts)}
 
+    def lacks(self, store: TokenStore, documents: np.ndarray, length: int) -> str | None:
+        longest = np.diff(store.documents)[documents].max(initial=0)
+        return None if longest >= 2 else tr("no document has two sentences")
+
     def check(self, store: TokenStore, documents: np.ndarray, where: str) -> None:
         check_sentences(store, documents, where, tr("there is no order to learn"), tr("treat a whole file"))
 

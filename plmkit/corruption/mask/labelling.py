@@ -48,10 +48,10 @@ class TokenDocument(Labelling):
     """Label each token: 1 if another segment of its document has it, too (Sun et al., 2020, 4.2.1).
 
     Another segment is any text of the document outside the stretch of text that the row has the token from. Special
-    tokens, tokens that are frequent everywhere, and documents without another segment have no label.
+    tokens and documents without another segment have no label.
     """
 
-    frequent: float = 0.01  # tokens with a larger share of all tokens have no label: they occur in nearly all segments
+    frequent: float = 1.0  # tokens with a larger share of all tokens have no label: they occur in nearly all segments
     writes: ClassVar[frozenset[str]] = frozenset({"elsewhere"})
     needs_counts: ClassVar[frozenset[str]] = frozenset({"frequencies"})
     needs_details: ClassVar[frozenset[str]] = frozenset({"repeats"})

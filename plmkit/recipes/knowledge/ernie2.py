@@ -32,7 +32,7 @@ NOTES = (
 
 FOR_MINUTES = for_minutes(
     "size", "batch", "learning rate", "warm-up", "schedule", "optimizer", "dropout", "length", "masking", "vocabulary",
-    "initial weights",
+    "initial weights", "token–document labels",
 )  # fmt: skip
 
 
@@ -41,14 +41,14 @@ def task(number: int, head: str, arrangement: Arrangement, *maskings: Masking) -
     return DataStream(name=TASKS[number], arrangement=arrangement, maskings=maskings, heads=(head,), task=number)
 
 
-def seven_tasks(rate: float) -> tuple[DataStream, ...]:
+def seven_tasks(rate: float, document: TokenDocument) -> tuple[DataStream, ...]:
     knowledge = UnitMasking(
         rate=rate, levels=("word", "phrase", "entity"), shares=(1 / 3, 1 / 3, 1 / 3), segmenter=English(level="entity")
     )
     return (
         task(0, "masked_lm", SingleSegment(), knowledge),  # 4.2.1
         task(1, "capital_prediction", SingleSegment(), Capitals()),
-        task(2, "token_document_relation", SingleSegment(), TokenDocument()),
+        task(2, "token_document_relation", SingleSegment(), document),
         task(3, "sentence_reordering", ReorderedSentences()),  # 4.2.2
         task(4, "sentence_distance", DistancePairs()),
         task(5, "discourse_relation", DiscoursePairs()),  # 4.2.3
@@ -65,7 +65,7 @@ def ernie2_base() -> Recipe:
         notes=NOTES,
         vocabulary=30_522,
         tokenizer=WordPiece(size=30_522, lowercase=True),
-        streams=seven_tasks(0.15),
+        streams=seven_tasks(0.15, TokenDocument()),
         architecture=TaskEncoder(
             layers=12, heads=12, width=768, inner=3072, segments=4, activation="gelu", epsilon=1e-5
         ),
@@ -109,7 +109,7 @@ def ernie2_mini() -> Recipe:
         notes=FOR_MINUTES,
         for_minutes=True,
         tokenizer=mini.tokenizer,
-        streams=seven_tasks(0.4),
+        streams=seven_tasks(0.4, TokenDocument(frequent=0.01)),
         architecture=TaskEncoder(
             layers=4,
             heads=4,

@@ -12,6 +12,7 @@ from plmkit.data.connectives import (
     CONNECTIVES,
     FRONTED_OF,
     INNER_OF,
+    NEEDED,
     OPENING_OF,
     RELATIONS,
     bare,
@@ -47,6 +48,14 @@ FOUND = [  # text, relation, first, second
     ("Eat your soup. Otherwise, you get no cake.", "alternative", "Eat your soup.", "you get no cake."),
     ("It looks old. In fact, it is new.", "confirmation", "It looks old.", "it is new."),
     ("Cats sleep a lot. Similarly, dogs do.", "similarity", "Cats sleep a lot.", "dogs do."),
+    ("It rained all day. This is because clouds came.", "cause", "It rained all day.", "clouds came."),
+    ("They stayed at home, mainly because it rained.", "cause", "They stayed at home", "it rained."),
+    ("外面很冷，如果下雨，那么我们不去。", "condition", "我们不去。", "下雨"),  # its main clause is the next
+    ("除非下雨，否则他们出门。", "condition", "他们出门。", "下雨"),
+    ("只有下雨，他才在家。", "condition", "他才在家。", "下雨"),
+    ("他们没有出门，因为外面下雨，路又滑。", "cause", "他们没有出门", "外面下雨，路又滑。"),
+    ("他很累。尽管如此，他去了学校。", "concession", "他很累。", "他去了学校。"),
+    ("他没有出门。这是因为外面下雨。", "cause", "他没有出门。", "外面下雨。"),
     ("因为下雨，所以他们没有出门。", "cause", "他们没有出门。", "下雨"),
     ("他们没有出门，因为外面下雨。", "cause", "他们没有出门", "外面下雨。"),
     ("外面下雨，因此他们没有出门。", "result", "外面下雨", "他们没有出门。"),
@@ -68,6 +77,11 @@ NOT_FOUND = [
     "But for him, we had lost.", "但愿人长久，千里共婵娟。", "最后一次见面，他很累。", "我的狗很可爱。企鹅不擅长飞行。",
     "However, it rained.", "The cat sees a house. The dog sees the moon.",
     "It rained, but they went out, but she stayed.",  # a second `but` would give it away
+    "他虽然很累，但是他去了。", "他因为很累，所以没有去。",  # and so would these
+    "The man not only reads, but also writes.", "一方面他很累。另一方面他很高兴。",
+    "Berkeley was, therefore, the first to read it.", "Both of them, if needed, are made by hand.",
+    "The king, although old, went to the sea.", "It is because it rained.", "只有三个人在学校，老师没有来。",
+    "He came in, and because it rained, he left.", "He has cats, dogs, and so on and so forth here.",
 ]  # fmt: skip
 
 
@@ -94,7 +108,7 @@ def example(text: str, place: str) -> str:
         return {
             "opening": f"{first}。{text}{second}。",
             "inner": f"{first}，{text}{second}。",
-            "fronted": f"{text}{first}，{second}。",
+            "fronted": f"{text}{first}，{NEEDED.get(text, '')}{second}。",
         }[place]
     first, second = "ann reads long books", "bob cooks old eggs"
     space = "" if text.startswith((",", ";")) else " "
