@@ -252,7 +252,7 @@ def with_features(document: Document, source: str | None, folder: Path) -> Docum
 
 
 def check_features(documents: Sequence[Document]) -> None:
-    """Refuse a table whose feature files are missing, before any is read."""
+    """Refuse a table whose feature files are missing, or one for two images, before any is read."""
     missing = [one for one in documents if one.features is not None and not one.features.file.is_file()]
     if missing and missing[0].features is not None:
         raise InputError(
@@ -265,6 +265,19 @@ def check_features(documents: Sequence[Document]) -> None:
                 total=len(documents),
             )
         )
+    owners: dict[FeaturePlace | None, Document] = {}
+    for document in documents:
+        if (owner := owners.setdefault(document.features, document)) is not document:
+            raise InputError(
+                tr(
+                    "{where}: {image} and {other} would both have the features in {file}. Put them into the folders of "
+                    "their images, or name them in a column 'features'.",
+                    where=where(document.source, document.line),
+                    image=document.image,
+                    other=owner.image,
+                    file=document.features,
+                )
+            )
 
 
 def check_images(documents: Sequence[Document], folder: Path | None) -> None:

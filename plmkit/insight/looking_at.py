@@ -1,5 +1,6 @@
 """What each token of a text attends to in an image."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def look_at_image(reader: Reader, text: str, image: Path, layer: int | None = No
     with recording() as kept:
         reader.states([row], change=lambda batch: with_regions(batch, regions, np.zeros(1, dtype=np.int64)))
     length, count = len(row.tokens), len(regions.features)
-    layers = [weights for one in kept if (weights := on_regions(one, length, count)) is not None]
+    layers = [on_regions(one, length) for one in reading_regions(kept, length, count)]
     if layer is not None and not 1 <= layer <= len(layers):
         raise PlmError(
             tr("--layer {layer}: this model attends to images in layers 1 to {last}.", layer=layer, last=len(layers))
@@ -51,13 +52,15 @@ def look_at_image(reader: Reader, text: str, image: Path, layer: int | None = No
     )  # fmt: skip
 
 
-def on_regions(layer: AttentionWeights, length: int, count: int) -> np.ndarray | None:
-    """(tokens, regions) means over heads, of a layer in which text attends to regions."""
-    queries, keys = layer.weights.shape[-2:]
-    if layer.kind == "cross" and (queries, keys) == (length, count + 1):
-        found = layer.weights[0, :, :, 1:]  # after the image as a whole
-    elif queries == keys == length + count:
-        found = layer.weights[0, :, :length, length:]
-    else:
-        return None
-    return np.asarray(found.float().mean(0).cpu().numpy())
+def reading_regions(kept: Sequence[AttentionWeights], length: int, count: int) -> list[AttentionWeights]:
+    """The layers in which text attends to regions."""
+    crossed = [one for one in kept if one.kind == "cross"]
+    if crossed:  # two streams: of each block first the text that attends to the image, then the image to the text
+        return crossed[::2]
+    return [one for one in kept if one.weights.shape[-1] == length + count]
+
+
+def on_regions(layer: AttentionWeights, length: int) -> np.ndarray:
+    """(tokens, regions) means over heads."""
+    weights = layer.weights[0, :, :, 1:] if layer.kind == "cross" else layer.weights[0, :, :length, length:]
+    return np.asarray(weights.float().mean(0).cpu().numpy())  # of two streams after the image as a whole

@@ -11,6 +11,7 @@ from PIL import Image
 import plmkit
 from plmkit.errors import InputError, PlmError, RecipeError
 from plmkit.inference.retrieval import candidate_pairs, recalls
+from plmkit.insight.looking_at import look_at_image
 
 TINY = {
     "architecture.image_size": 32, "architecture.patch_size": 8, "architecture.width": 64, "architecture.inner": 128,
@@ -90,6 +91,18 @@ def test_attention_to_regions_is_drawn_on_the_image(seeing, pictures, plm, tmp_p
     assert (ran.code, "--head has no effect with --image" in ran.err) == (2, True)
 
 
+@pytest.mark.parametrize("words", [6, 14])
+def test_the_texts_attention_is_shown_though_the_image_has_as_many_places(seeing, pictures, words):
+    """Of 16 tokens and 16 regions; a ViLBERT has one more place, the image as a whole, for 17 tokens."""
+    model = plmkit.load(seeing, device="cpu")
+    for count in (words, words + 1):
+        found = look_at_image(model, " ".join(["red"] * count), pictures / "0.png", layer=2)
+        assert found.attention.shape == (count + 2, 4, 4)
+        np.testing.assert_allclose(found.attention.sum((1, 2)), 1, rtol=1e-5)
+        with pytest.raises(PlmError, match="in layers 1 to 2"):
+            look_at_image(model, " ".join(["red"] * count), pictures / "0.png", layer=3)
+
+
 def test_retrieval_is_evaluated_both_ways(seeing, shapes, plm, tmp_path):
     few = tmp_path / "few.jsonl"
     few.write_text("".join(line + "\n" for line in shapes.read_text().splitlines()[:12]))
@@ -120,13 +133,43 @@ def test_recall_by_hand():
 
 def test_candidates_hold_all_right_ones_and_random_others_once():
     owners = np.repeat(np.arange(10), 3)
-    by_text, by_image = candidate_pairs(owners, 10, 5, np.random.default_rng(0))
+    wordings = np.arange(30)
+    by_text, by_image = candidate_pairs(owners, wordings, 5, np.random.default_rng(0))
     for pairs, key, count in ((by_text, 0, 30), (by_image, 1, 10)):
         assert len(np.unique(pairs, axis=0)) == len(pairs) == 5 * count
         right = owners[pairs[:, 0]] == pairs[:, 1]
         assert np.bincount(pairs[right][:, key]).tolist() == [1 if key == 0 else 3] * count
-    every, _ = candidate_pairs(owners, 10, 30, np.random.default_rng(0))
+    every, _ = candidate_pairs(owners, wordings, 30, np.random.default_rng(0))
     assert len(every) == 300
+
+
+def test_an_equal_caption_and_an_image_that_has_it_are_no_wrong_answers():
+    """Texts 0 of image 0 and 3 of image 1 are the same."""
+    owners, wordings = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 2, 0, 3])
+    by_text, by_image = candidate_pairs(owners, wordings, 9, np.random.default_rng(0))
+    assert sorted(map(tuple, by_text.tolist())) == [
+        (0, 0), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2),
+    ]  # fmt: skip
+    assert sorted(map(tuple, by_image.tolist())) == [
+        (0, 0), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2),
+    ]  # fmt: skip
+
+
+def test_an_evaluation_without_a_wrong_candidate_is_refused(seeing, shapes, plm, tmp_path):
+    rows = [{"image": f"{number}.png", "captions": [f"{number} a", f"{number} b"]} for number in range(3)]
+    table = tmp_path / "t.jsonl"
+
+    def refused(*options) -> str:
+        table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        ran = plm("evaluate", seeing, table, "--images", shapes.parent / "pictures", *options)
+        assert ran.code == 2
+        return ran.err
+
+    assert "has 2 captions. Give at least 3, or 0 for all" in refused("--candidates", 2)
+    assert "--known" in refused("--known", shapes)
+    for row in rows:
+        row["captions"] = ["a"]
+    assert "have the same captions, so there is nothing to choose from" in refused()
 
 
 def test_training_on_feature_files_searches_and_fills_with_them(shapes, plm, tmp_path):
