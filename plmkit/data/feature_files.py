@@ -71,8 +71,8 @@ def read_features(place: FeaturePlace, width: int | None = None, classes: int | 
     if (boxes[:, 2:] < boxes[:, :2] - TOLERANCE).any():
         raise InputError(
             tr(
-                "{place}: boxes are left, top, right and bottom, but in that of region {number} the right is left of the "
-                "left, or the bottom above the top. Are they left, top, width and height?",
+                "{place}: boxes are left, top, right and bottom, but in that of region {number} the right is left of "
+                "the left, or the bottom above the top. Are they left, top, width and height?",
                 place=place,
                 number=1 + int((boxes[:, 2:] < boxes[:, :2] - TOLERANCE).any(1).argmax()),
             )
