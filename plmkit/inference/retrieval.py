@@ -66,7 +66,7 @@ def evaluate_retrieval(
             tr("All images of {file} have the same captions, so there is nothing to choose from.", file=file)
         )
     shown = screen if len(documents) > MANY else None
-    regions = regions_of(model, places_of(documents), shown)
+    regions = regions_of(model, places_of(documents), shown, documents)
     wanted, inverse = np.unique(np.concatenate([by_text, by_image]), axis=0, return_inverse=True)
     scores = match_scores(model, rows, regions, wanted, shown)[inverse.ravel()]
     first, second = scores[: len(by_text)], scores[len(by_text) :]

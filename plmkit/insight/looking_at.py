@@ -1,5 +1,6 @@
 """What each token of a text attends to in an image."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from plmkit.layers.recording import AttentionWeights, recording
 def look_at_image(reader: Reader, text: str, image: Path, layer: int | None = None) -> Caption:
     """The weights of a text's tokens on the regions of an image: mean over heads, of one layer that reads both.
 
-    By default it is the layer whose weights differ most between tokens and regions.
+    By default it is the layer whose weights differ most between tokens. The score is not a number if the model was not
+    trained to tell whether a text describes an image.
     """
     check_sees(reader, tr("attend to an image"))
     if reader.architecture.image_pixels is None:
@@ -39,10 +41,11 @@ def look_at_image(reader: Reader, text: str, image: Path, layer: int | None = No
         raise PlmError(
             tr("--layer {layer}: this model attends to images in layers 1 to {last}.", layer=layer, last=len(layers))
         )
-    weights = layers[layer - 1] if layer is not None else max(layers, key=lambda one: float(one[1:-1].std(0).sum()))
+    words = slice(1, -1) if length > 2 else slice(None)  # without [CLS] and [SEP]
+    weights = layers[layer - 1] if layer is not None else max(layers, key=lambda one: float(one[words].std(0).sum()))
     shares = weights / np.maximum(weights.sum(1, keepdims=True), 1e-12)
     grid = reader.architecture.grid
-    score = 0.0
+    score = math.nan
     if "image_match" in reader.network.heads:
         score = float(probability(match_scores(reader, [row], regions, np.zeros((1, 2), dtype=np.int64))[0]))
     return Caption(

@@ -62,8 +62,13 @@ def test_python_finds_the_same(seeing, pictures):
     assert best.score == pytest.approx(max(model.match(["a red square"] * 4, files)), abs=1e-5)
     (first, second) = model.find_captions(files[:2], ["a red square", "a blue circle"], top=1)
     assert {first[0].text, second[0].text} <= {"a red square", "a blue circle"}
-    with pytest.raises(InputError, match="compares each text with one image; found 2 texts and 1 image"):
+    with pytest.raises(InputError, match=r"with one image: give one of each, .* found 2 texts and 1 image"):
         model.match(["a", "b"], files[:1])
+    assert model.find_images(["a", "b"], []) == [[], []]
+    assert model.find_captions(files[0], []) == model.match([], []) == []
+    assert [hit.text for hit in model.find_captions(files[0], "a red square")] == ["a red square"]
+    with pytest.raises(PlmError, match="is no captioner, so it cannot describe images"):
+        model.caption(files[0])
 
 
 def test_a_blank_is_filled_with_an_image_and_without(seeing, pictures, plm):
@@ -156,7 +161,8 @@ def test_an_equal_caption_and_an_image_that_has_it_are_no_wrong_answers():
 
 
 def test_an_evaluation_without_a_wrong_candidate_is_refused(seeing, shapes, plm, tmp_path):
-    rows = [{"image": f"{number}.png", "captions": [f"{number} a", f"{number} b"]} for number in range(3)]
+    rows = [{"image": f"{number}.png", "captions": [f"a {colour} square", f"a {colour} circle"]}
+            for number, colour in enumerate(("red", "green", "blue"))]  # fmt: skip
     table = tmp_path / "t.jsonl"
 
     def refused(*options) -> str:
@@ -167,6 +173,9 @@ def test_an_evaluation_without_a_wrong_candidate_is_refused(seeing, shapes, plm,
 
     assert "has 2 captions. Give at least 3, or 0 for all" in refused("--candidates", 2)
     assert "--known" in refused("--known", shapes)
+    rows[1]["image"] = str(tmp_path / "half.png")
+    (tmp_path / "half.png").write_bytes((shapes.parent / "pictures" / "1.png").read_bytes()[:80])
+    assert "t.jsonl, line 2: " in refused() and "half.png cannot be read as an image" in refused()
     for row in rows:
         row["captions"] = ["a"]
     assert "have the same captions, so there is nothing to choose from" in refused()
@@ -258,6 +267,8 @@ def test_what_reads_no_image_is_refused_and_options_that_would_be_ignored_too(
     assert (ran.code, "--features is for recipes that read regions of images" in ran.err) == (2, True)
     with pytest.raises(PlmError, match="reads no image together"):
         plmkit.load(pretrained, device="cpu").match("a", pictures / "0.png")
+    with pytest.raises(PlmError, match="reads no image together"):
+        plmkit.load(pretrained, device="cpu").find_images("a", [pictures / "0.png"])
     with pytest.raises(RecipeError, match="ImageText does not fit Encoder"):
         plmkit.pretrain(
             "visualbert-tiny", shapes, tmp_path / "b", steps=1, settings={"architecture": "Encoder"}, quiet=True
