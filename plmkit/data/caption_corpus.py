@@ -22,7 +22,7 @@ NAMES = {
     "features": ("features", "feature", "region_features", "regions", "特征"),
     "text": ("caption", "captions", "text", "sentence", "sentences", "description", "描述", "标题", "文本", "句子"),
 }
-OPTIONS = {"image": "--image", "text": "--text", "features": "--features"}
+OPTIONS = {"image": "--image", "text": "--text"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,11 +187,18 @@ def choose(heading: Heading, role: str, wanted: str | None) -> str:
     for name in NAMES[role]:
         if name in columns:
             return columns[name]
-    advice = tr(
-        "Choose the right one: {option} COLUMN. Recognised names: {names}.",
-        option=OPTIONS[role],
-        names=listed(NAMES[role]),
-    )
+    if role in OPTIONS:
+        advice = tr(
+            "Choose the right one: {option} COLUMN. Recognised names: {names}.",
+            option=OPTIONS[role],
+            names=listed(NAMES[role]),
+        )
+    else:
+        advice = tr(
+            "Name the folder or the file that has the features of images: --features PATH; or add a column '{name}' "
+            "with their files.",
+            name=role,
+        )
     raise InputError(
         tr(
             "{name} has no column {role}. {found}\n{advice}",

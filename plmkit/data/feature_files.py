@@ -52,6 +52,14 @@ def read_features(place: FeaturePlace, width: int | None = None, classes: int | 
     """The checked regions of an image; boxes that are not given are the whole image."""
     if not place.file.is_file():
         raise InputError(tr("There is no feature file {path}.", path=place.file))
+    if place.file.suffix not in ENDINGS:
+        raise InputError(
+            tr(
+                "{path} has no features of image regions, which this model reads in place of pixels. Give {endings}.",
+                path=place.file,
+                endings=comma().join(ENDINGS),
+            )
+        )
     arrays = numpy_arrays(place.file) if place.file.suffix == ".npy" else safetensors_arrays(place)
     features = arrays.get(FEATURES)
     if features is None:

@@ -106,8 +106,10 @@ def test_a_missing_file_is_named_with_its_row_before_any_is_read(folder, tmp_pat
     (tmp_path / "x.txt").write_text("x")
     with pytest.raises(InputError, match=r"a \.safetensors file for all"):
         opened(table(tmp_path), tmp_path / "x.txt")
-    with pytest.raises(InputError, match="no column features"):
+    with pytest.raises(InputError, match=r"no column features\. .*\n.*--features PATH; or add a column 'features'"):
         opened(table(tmp_path))
+    with pytest.raises(InputError, match=r"x\.txt has no features .* Give \.npy, \.safetensors\."):
+        read_features(FeaturePlace(file=tmp_path / "x.txt"))
 
 
 class Pickled:

@@ -191,6 +191,7 @@ def test_training_on_feature_files_searches_and_fills_with_them(shapes, plm, tmp
     command = ["pretrain", "visualbert-tiny", shapes, "--steps", 2, *small, "--out", tmp_path / "run"]
     ran = plm(*command, "--features", folder)
     assert ran.code == 0, ran.err
+    assert f'plm search {tmp_path / "run"} {shapes} "a text" --features {folder}\n' in ran.out
     model = plmkit.load(tmp_path / "run", device="cpu")
     assert (model.architecture.features, model.architecture.image_size) == (6, None)
     ran = plm("search", tmp_path / "run", folder, "a red square", "--top", 2, "--json")
