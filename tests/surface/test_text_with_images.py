@@ -301,7 +301,7 @@ def single_shapes(folder, count: int, seed: int, *, held_out: bool):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "steps"), [("visualbert-tiny", 500), ("vilbert-tiny", 600)])
+@pytest.mark.parametrize(("name", "steps"), [("visualbert-tiny", 800), ("vilbert-tiny", 600)])
 def test_it_learns_which_caption_describes_a_picture_and_fills_a_colour_from_what_it_sees(name, steps, tmp_path):
     """MMD-01: of pictures it was not trained on 90% of matches are right; a masked colour is that of the picture."""
     table, _ = single_shapes(tmp_path / "train", 1000, seed=0, held_out=False)
