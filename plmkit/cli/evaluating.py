@@ -329,6 +329,7 @@ class GivenOptions:
             )
 
     def check_for_matching(self, model: Path) -> None:
+        self.check_without_triples(model)
         if option := first_given(self.rows, self.plain, self.pairs, self.beams, self.out):
             raise SettingError(
                 tr(

@@ -1,5 +1,6 @@
 """Verbs that look inside a model: attend."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,12 +113,13 @@ def attend_to_image(
     if as_json:
         print_json(
             {
-                "image": found.image, "text": text, "match": found.score, "tokens": list(found.tokens),
-                "attention": found.attention.tolist(),
+                "image": found.image, "text": text, "match": None if math.isnan(found.score) else found.score,
+                "tokens": list(found.tokens), "attention": found.attention.tolist(),
             }
         )  # fmt: skip
         return
-    print(tr("Probability that the text describes the image: {share:.1%}.", share=found.score))
+    if not math.isnan(found.score):
+        print(tr("Probability that the text describes the image: {share:.1%}.", share=found.score))
     for token, weights in zip(found.tokens, found.attention, strict=True):
         row, column = divmod(int(weights.argmax()), weights.shape[1])
         print(

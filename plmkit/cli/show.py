@@ -12,6 +12,7 @@ from rich.text import Text
 
 from plmkit.cli import show_tasks
 from plmkit.cli.next_commands import next_commands
+from plmkit.config.machine import Machine
 from plmkit.data.reading.cells import shown_place
 from plmkit.inference.masked import Candidate
 from plmkit.insight.attention import Attended
@@ -155,6 +156,15 @@ def highlighted(text: str, units: Sequence[tuple[int, int]]) -> Text:
     return shown
 
 
+def table_options(machine: Machine) -> str:
+    """How a table of images and captions was read, for another command on it."""
+    options = {
+        "--text": machine.column, "--image": machine.image_column, "--images": machine.image_folder,
+        "--features": machine.features,
+    }  # fmt: skip
+    return "".join(f" {option} {value}" for option, value in options.items() if value is not None)
+
+
 def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None:
     result = record.result
     losses = {name.removeprefix("valid/"): value for name, value in result.items() if name.startswith("valid/")}
@@ -181,7 +191,8 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         console.print(f'  plm complete {out} --head "{tr("a name")}" --relation "{tr("a relation")}"', markup=False)
     if record.recipe.architecture.reads_images and not record.recipe.architecture.describes_images:
         seen = tr("photo.jpg") if record.recipe.architecture.image_pixels is not None else "photo.npy"
-        console.print(f'  plm search {out} {record.corpora[0]} "{tr("a text")}"', markup=False)
+        where = table_options(record.run)
+        console.print(f'  plm search {out} {record.corpora[0]} "{tr("a text")}"{where}', markup=False)
         console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}" --image {seen}', markup=False)
     elif record.recipe.architecture.translates:
         console.print(f'  plm translate {out} "{tr("a text to translate")}"', markup=False)

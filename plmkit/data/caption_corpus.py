@@ -22,7 +22,7 @@ NAMES = {
     "features": ("features", "feature", "region_features", "regions", "特征"),
     "text": ("caption", "captions", "text", "sentence", "sentences", "description", "描述", "标题", "文本", "句子"),
 }
-OPTIONS = {"image": "--image", "text": "--text", "features": "--features"}
+OPTIONS = {"image": "--image", "text": "--text"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,11 +187,18 @@ def choose(heading: Heading, role: str, wanted: str | None) -> str:
     for name in NAMES[role]:
         if name in columns:
             return columns[name]
-    advice = tr(
-        "Choose the right one: {option} COLUMN. Recognised names: {names}.",
-        option=OPTIONS[role],
-        names=listed(NAMES[role]),
-    )
+    if role in OPTIONS:
+        advice = tr(
+            "Choose the right one: {option} COLUMN. Recognised names: {names}.",
+            option=OPTIONS[role],
+            names=listed(NAMES[role]),
+        )
+    else:
+        advice = tr(
+            "Name the folder or the file that has the features of images: --features PATH; or add a column '{name}' "
+            "with their files.",
+            name=role,
+        )
     raise InputError(
         tr(
             "{name} has no column {role}. {found}\n{advice}",
@@ -252,7 +259,7 @@ def with_features(document: Document, source: str | None, folder: Path) -> Docum
 
 
 def check_features(documents: Sequence[Document]) -> None:
-    """Refuse a table whose feature files are missing, before any is read."""
+    """Refuse a table whose feature files are missing, or one for two images, before any is read."""
     missing = [one for one in documents if one.features is not None and not one.features.file.is_file()]
     if missing and missing[0].features is not None:
         raise InputError(
@@ -265,6 +272,19 @@ def check_features(documents: Sequence[Document]) -> None:
                 total=len(documents),
             )
         )
+    owners: dict[FeaturePlace | None, Document] = {}
+    for document in documents:
+        if (owner := owners.setdefault(document.features, document)) is not document:
+            raise InputError(
+                tr(
+                    "{where}: {image} and {other} would both have the features in {file}. Put them into the folders of "
+                    "their images, or name them in a column 'features'.",
+                    where=where(document.source, document.line),
+                    image=document.image,
+                    other=owner.image,
+                    file=document.features,
+                )
+            )
 
 
 def check_images(documents: Sequence[Document], folder: Path | None) -> None:

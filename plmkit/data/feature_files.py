@@ -1,6 +1,7 @@
 """Features of image regions that users bring: .npy or .safetensors files, one per image or one for all."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,25 @@ def place_in(source: Path, image: str) -> FeaturePlace:
     if not source.is_dir():
         return FeaturePlace(file=source, key=image)
     name = Path(image)
-    found = [source / folder / f"{name.stem}{ending}" for folder in (name.parent, Path()) for ending in ENDINGS]
-    return FeaturePlace(file=next((path for path in found if path.is_file()), found[-2]))
+    stems = dict.fromkeys((name.stem, name.name))  # the name of an image may have no ending, but a dot
+    found = [
+        source / folder / f"{stem}{ending}" for folder in (name.parent, Path()) for stem in stems for ending in ENDINGS
+    ]
+    return FeaturePlace(file=next((path for path in found if path.is_file()), source / f"{name.stem}{ENDINGS[0]}"))
 
 
 def read_features(place: FeaturePlace, width: int | None = None, classes: int | None = None) -> RegionFeatures:
     """The checked regions of an image; boxes that are not given are the whole image."""
     if not place.file.is_file():
         raise InputError(tr("There is no feature file {path}.", path=place.file))
+    if place.file.suffix not in ENDINGS:
+        raise InputError(
+            tr(
+                "{path} has no features of image regions, which this model reads in place of pixels. Give {endings}.",
+                path=place.file,
+                endings=comma().join(ENDINGS),
+            )
+        )
     arrays = numpy_arrays(place.file) if place.file.suffix == ".npy" else safetensors_arrays(place)
     features = arrays.get(FEATURES)
     if features is None:
@@ -64,7 +76,16 @@ def read_features(place: FeaturePlace, width: int | None = None, classes: int | 
     if boxes is None:
         boxes = np.tile(np.array([0, 0, 1, 1], dtype=np.float32), (count, 1))
     check_array(place, BOXES, boxes, count, 4)
-    if boxes.min() < -TOLERANCE or boxes.max() > 1 + TOLERANCE or (boxes[:, 2:] < boxes[:, :2] - TOLERANCE).any():
+    if (boxes[:, 2:] < boxes[:, :2] - TOLERANCE).any():
+        raise InputError(
+            tr(
+                "{place}: boxes are left, top, right and bottom, but in that of region {number} the right is left of "
+                "the left, or the bottom above the top. Are they left, top, width and height?",
+                place=place,
+                number=1 + int((boxes[:, 2:] < boxes[:, :2] - TOLERANCE).any(1).argmax()),
+            )
+        )
+    if boxes.min() < -TOLERANCE or boxes.max() > 1 + TOLERANCE:
         raise InputError(
             tr(
                 "{place}: boxes are left, top, right and bottom as shares of the image's width and height, from 0 to "
@@ -99,8 +120,16 @@ def read_features(place: FeaturePlace, width: int | None = None, classes: int | 
 
 def check_array(place: FeaturePlace, name: str, array: np.ndarray, rows: int | None, width: int | None) -> None:
     """Refuse another shape, or numbers that are not finite."""
-    good = array.ndim == 2 and rows in (None, len(array)) and width in (None, array.shape[1])
-    if not good or not np.issubdtype(array.dtype, np.number):
+    if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
+        raise InputError(
+            tr(
+                "{place}: '{name}' has values of the type {type}, not numbers.",
+                place=place,
+                name=name,
+                type=array.dtype,
+            )
+        )
+    if array.ndim != 2 or rows not in (None, len(array)) or width not in (None, array.shape[1]):
         raise InputError(
             tr(
                 "{place}: '{name}' has the shape {shape}; expected regions × {width}{rows}.",
@@ -111,7 +140,9 @@ def check_array(place: FeaturePlace, name: str, array: np.ndarray, rows: int | N
                 rows="" if rows is None else tr(" for {rows} regions", rows=rows),
             )
         )
-    if not np.isfinite(array).all():
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(array.astype(np.float32)).all()
+    if not finite:
         raise InputError(tr("{place}: '{name}' has numbers that are not finite.", place=place, name=name))
 
 
@@ -133,20 +164,29 @@ def load_numpy(path: Path) -> np.ndarray:
 
 def safetensors_arrays(place: FeaturePlace) -> dict[str, np.ndarray]:
     """`features`, `boxes` and `classes` of a file; in a file for all images, IMAGE/features and so on, or IMAGE."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
 
     try:
-        with safe_open(place.file, framework="pt") as file:
-            names = set(file.keys())
-            found = {name: stem for name in (FEATURES, BOXES, CLASSES) if (stem := named(place, name, names))}
-            return {name: as_numpy(file.get_tensor(stem)) for name, stem in found.items()}
+        about = place.file.stat()
+        file, names = opened_file(place.file, about.st_mtime_ns, about.st_size)
+        found = {name: stem for name in (FEATURES, BOXES, CLASSES) if (stem := named(place, name, names))}
+        return {name: as_numpy(file.get_tensor(stem)) for name, stem in found.items()}
     except (SafetensorError, OSError) as error:
         raise InputError(
             tr("{path} cannot be read as a .safetensors file: {reason}.", path=place.file, reason=error)
         ) from error
 
 
-def named(place: FeaturePlace, name: str, names: set[str]) -> str | None:
+@lru_cache(maxsize=1)
+def opened_file(path: Path, changed: int, size: int) -> tuple[Any, frozenset[str]]:
+    """A file with the names of its arrays, read once for all of its images until it changes."""
+    from safetensors import safe_open
+
+    file: Any = safe_open(path, framework="pt")
+    return file, frozenset(file.keys())
+
+
+def named(place: FeaturePlace, name: str, names: frozenset[str]) -> str | None:
     """The name of one of an image's arrays in a file; an image may be named with or without folder and ending."""
     if place.key is None:
         return name if name in names else None

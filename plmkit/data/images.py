@@ -44,15 +44,16 @@ def opened(path: Path) -> Iterator[Any]:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with warnings.catch_warnings(), Image.open(path) as file:
-            warnings.simplefilter("ignore")  # on damaged camera data, which are not needed
-            yield file
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on damaged camera data, which are not needed, and on large images
+            with Image.open(path) as file:
+                yield file
     except FileNotFoundError as error:
         raise InputError(tr("There is no image {path}.", path=path)) from error
     except UnidentifiedImageError as error:
         raise InputError(
             tr("{path} is not an image that can be read. Give JPEG, PNG or the like.", path=path)
         ) from error
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # each decoder has its own: OSError, SyntaxError, ValueError, RuntimeError, ...
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise InputError(tr("{path} cannot be read as an image: {reason}.", path=path, reason=reason)) from error

@@ -89,7 +89,8 @@ def survey_of(block: list[Document], tokens: np.ndarray, sentences: int, unknown
         np.flatnonzero([holds(line) for line in lines]) for holds in (is_replaced, is_html, is_markdown)
     )
     texts = ["\n".join(document.paragraphs) for document in block]
-    digests = b"".join(hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest() for text in texts)
+    whole = [f"{document.image or ''}{text}" for document, text in zip(block, texts, strict=True)]
+    digests = b"".join(hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest() for text in whole)
     return Survey(
         documents=len(block),
         sentences=sentences,

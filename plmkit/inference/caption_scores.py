@@ -12,6 +12,7 @@ import torch
 from plmkit.data.caption_corpus import open_captions
 from plmkit.data.images import load_image
 from plmkit.data.reading.source import Document
+from plmkit.data.shards import row_named
 from plmkit.inference.captioning import AT_ONCE, caption_images, captions_batch, image_size_of
 from plmkit.inference.model import Model
 from plmkit.inference.translation_scores import bleu_tokenizer, scored
@@ -48,6 +49,16 @@ def evaluate_captions(
     }
 
 
+def images_of(documents: Sequence[Document], size: int) -> np.ndarray:
+    """(D, 3, size, size) their images; one that is broken is named with its row."""
+    made = []
+    for document in documents:
+        assert document.image is not None
+        with row_named(document):
+            made.append(load_image(document.image, size))
+    return np.stack(made)
+
+
 @torch.inference_mode()
 def loss(model: Model, documents: Sequence[Document]) -> tuple[float, int]:
     """The sum of the negative log-probabilities of all tokens of captions, ends included, and their number."""
@@ -58,7 +69,7 @@ def loss(model: Model, documents: Sequence[Document]) -> tuple[float, int]:
         look()
         some = documents[start : start + AT_ONCE]
         owners = [number for number, document in enumerate(some) for _ in document.paragraphs]
-        images = np.stack([load_image(document.image, size) for document in some if document.image])[owners]
+        images = images_of(some, size)[owners]
         rows = [model.tokenizer.encode_plain(text) for document in some for text in document.paragraphs]
         batch = captions_batch(model, torch.from_numpy(images), rows)
         count = head.scored(batch)

@@ -73,12 +73,12 @@ def caption_images(
 
 
 def image_size_of(reader: Reader) -> int:
-    """Pixels along each side; a model that reads text alone is refused."""
+    """Pixels along each side; a model that is no captioner is refused."""
     size: int | None = reader.architecture.image_pixels
-    if size is None:
+    if size is None or not reader.architecture.describes_images:
         raise PlmError(
             tr(
-                "{folder} reads text, so it cannot describe images.\n"
+                "{folder} is no captioner, so it cannot describe images.\n"
                 "Pretrain a captioner: plm pretrain caption-mini CAPTIONS.jsonl --out DIR",
                 folder=reader.folder,
             )

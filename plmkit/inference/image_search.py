@@ -9,7 +9,7 @@ from plmkit.data.caption_corpus import open_captions
 from plmkit.data.feature_files import ENDINGS
 from plmkit.data.reading.files import find_files
 from plmkit.data.writing import Sheet
-from plmkit.errors import InputError
+from plmkit.errors import InputError, SettingError
 from plmkit.inference.matching import (
     CaptionHit,
     Image,
@@ -45,6 +45,15 @@ def open_gallery(
     check_sees(model, tr("search images"))
     endings = IMAGES if model.architecture.image_pixels is not None else ENDINGS
     if corpus.is_dir():
+        given = {"--text": column, "--image": image_column, "--images": images, "--features": features}
+        if option := next((name for name, value in given.items() if value is not None), None):
+            raise SettingError(
+                tr(
+                    "{option} is for a table of images and captions; {folder} is a folder of images. Leave it out.",
+                    option=option,
+                    folder=corpus,
+                )
+            )
         found = sorted(path for path in corpus.rglob("*") if path.suffix.lower() in endings)
         found = [path for path in found if not path.stem.endswith((".boxes", ".classes"))]
         if not found:
@@ -67,8 +76,12 @@ def open_gallery(
 
 
 def is_image(query: str) -> bool:
-    """Whether a query is a file with an image or its features, and not a text."""
-    return Path(query).suffix.lower() in (*IMAGES, *ENDINGS) and Path(query).is_file()
+    """Whether a query is a file with an image or its features, and not a text; a missing one is refused."""
+    if Path(query).suffix.lower() not in (*IMAGES, *ENDINGS):
+        return False
+    if not Path(query).is_file() and len(query.split()) == 1:
+        raise InputError(tr("There is no image {path}.", path=query))
+    return Path(query).is_file()
 
 
 def search_gallery(

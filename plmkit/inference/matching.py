@@ -1,6 +1,7 @@
 """Texts and images together: how well they match, and the nearest of many."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from torch import Tensor
 from plmkit.data.batch import Batch, Regions
 from plmkit.data.feature_files import FeaturePlace, read_features
 from plmkit.data.images import check_image, load_image
+from plmkit.data.reading.source import Document
 from plmkit.data.region_store import RegionStore, joined_regions
+from plmkit.data.shards import row_named
 from plmkit.errors import PlmError
 from plmkit.inference.reader import Change, Reader
 from plmkit.language import tr
@@ -70,6 +73,7 @@ def image_head(reader: Reader) -> Any:
 
 def given_image(reader: Reader, path: str | Path) -> Image:
     """A file as the model reads it: pixels, or features of regions; refused before anything is computed."""
+    check_sees(reader, tr("read an image"))
     if reader.architecture.image_pixels is not None:
         check_image(Path(path))
         return Path(path)
@@ -79,24 +83,38 @@ def given_image(reader: Reader, path: str | Path) -> Image:
 
 
 @torch.inference_mode()
-def regions_of(reader: Reader, images: Sequence[Image], screen: Screen | None = None) -> RegionStore:
-    """The regions of images, made once however many texts they are compared with."""
+def regions_of(
+    reader: Reader, images: Sequence[Image], screen: Screen | None = None, documents: Sequence[Document] | None = None
+) -> RegionStore:
+    """The regions of images, made once however many texts they are compared with.
+
+    What is wrong with one is said with the row of its document, if there is a table.
+    """
+    named = [nullcontext() for _ in images] if documents is None else [row_named(document) for document in documents]
     made = []
     with (screen or Screen(quiet=True)).counting(tr("reading images"), len(images)) as advance:
         for start in range(0, len(images), AT_ONCE):
             look()
-            made += regions_of_some(reader, images[start : start + AT_ONCE])
+            made += regions_of_some(reader, images[start : start + AT_ONCE], named[start : start + AT_ONCE])
             advance(len(images[start : start + AT_ONCE]))
     return joined_regions(made)
 
 
-def regions_of_some(reader: Reader, images: Sequence[Image]) -> list[tuple[np.ndarray, np.ndarray]]:
+def regions_of_some(
+    reader: Reader, images: Sequence[Image], named: Sequence[AbstractContextManager[None]]
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """(R, width) features and (R, 4) boxes of each."""
     size = reader.architecture.image_pixels
+    read: list[Any] = []
+    for image, context in zip(images, named, strict=True):
+        with context:
+            if isinstance(image, FeaturePlace):
+                read.append(read_features(image, reader.architecture.region_width))
+            else:
+                read.append(load_image(image, size))
     if size is None:
-        read = [read_features(place, reader.architecture.region_width) for place in images]  # type: ignore[arg-type]
         return [(one.features, one.boxes) for one in read]
-    pixels = torch.from_numpy(np.stack([load_image(Path(str(path)), size) for path in images])).to(reader.device)
+    pixels = torch.from_numpy(np.stack(read)).to(reader.device)
     eye: Any = reader.network.model.eye
     boxes = grid_boxes(reader.architecture.grid).numpy()
     return [(features, boxes) for features in eye(pixels).float().cpu().numpy()]
@@ -111,7 +129,6 @@ def with_regions(batch: Batch, regions: RegionStore, images: np.ndarray) -> Batc
 
 def with_image(reader: Reader, image: str | Path) -> Change:
     """What adds an image to a batch, the same to every row."""
-    check_sees(reader, tr("read an image"))
     regions = regions_of(reader, [given_image(reader, image)])
     return lambda batch: with_regions(batch, regions, np.zeros(len(batch.source.tokens), dtype=np.int64))
 
@@ -147,6 +164,8 @@ def probability(log_odds: Any) -> Any:
 def match(reader: Reader, texts: Sequence[str], images: Sequence[str | Path]) -> list[float]:
     """The probability that each text describes the image with its number."""
     image_head(reader)
+    if not texts:
+        return []
     places = [given_image(reader, path) for path in images]
     rows, unread = reader.framed([(text, None) for text in texts], reader.max_length)
     unread.warn()
@@ -188,6 +207,8 @@ def all_scores(
 ) -> np.ndarray:  # fmt: skip
     """(texts, images) log-odds, each pair read together."""
     image_head(reader)
+    if not texts or not places:
+        return np.zeros((len(texts), len(places)))
     rows, unread = reader.framed([(text, None) for text in texts], reader.max_length)
     unread.warn()
     regions = regions_of(reader, places, screen)

@@ -96,7 +96,8 @@ class Model(Reader):
         if len(given.rows) != len(paths) or given.alone != alone:
             raise InputError(
                 tr(
-                    "model.match compares each text with one image; found {texts} and {images}.",
+                    "model.match compares each text with one image: give one of each, or lists of the same length; "
+                    "found {texts} and {images}.",
                     texts=several(len(given.rows), "text"),
                     images=several(len(paths), "image"),
                 )
@@ -131,7 +132,7 @@ class Model(Reader):
         """
         paths, alone = given_images(image)
         places = [given_image(self, path) for path in paths]
-        found = find_captions(self, places, given_texts(list(texts)).rows, count(top, "top"))
+        found = find_captions(self, places, given_texts(texts).rows, count(top, "top"))
         return found[0] if alone else found
 
     def embed(

@@ -12,7 +12,7 @@ from plmkit.data.reading.source import Document
 from plmkit.errors import InputError
 from plmkit.inference.matching import Image, image_head, match_scores, regions_of
 from plmkit.inference.model import Model
-from plmkit.language import tr
+from plmkit.language import several, tr
 from plmkit.tasks.use import MANY
 from plmkit.terminal.screen import Screen
 
@@ -26,7 +26,10 @@ def evaluate_retrieval(
     image_column: str | None = None, images: str | None = None, features: str | None = None,
     candidates: int = AMONG,
 ) -> dict[str, Any]:  # fmt: skip
-    """Rank the images of a table by each of its captions, and its captions by each image; 0 candidates: all."""
+    """Rank the images of a table by each of its captions, and its captions by each image; 0 candidates: all.
+
+    Images with the same caption as a text, and texts that an image has too, are no wrong answers: they are left out.
+    """
     image_head(model)
     (corpus,) = open_captions(
         [file], model.architecture.image_pixels, region_width=model.architecture.region_width, column=column,
@@ -37,15 +40,33 @@ def evaluate_retrieval(
     documents = list(corpus.documents())
     if len(documents) < 2:
         raise InputError(tr("{file} has one image, so there is nothing to choose from. Give several.", file=file))
-    owners = np.repeat(np.arange(len(documents)), [len(document.paragraphs) for document in documents])
+    counts = np.array([len(document.paragraphs) for document in documents])
+    if 0 < candidates <= counts.max():
+        raise InputError(
+            tr(
+                "--candidates {candidates} leaves no wrong one: an image of {file} has {captions}. Give at least "
+                "{least}, or 0 for all.",
+                candidates=candidates,
+                file=file,
+                captions=several(int(counts.max()), "caption"),
+                least=int(counts.max()) + 1,
+            )
+        )
+    owners = np.repeat(np.arange(len(documents)), counts)
     texts = [text for document in documents for text in document.paragraphs]
     rows, unread = model.framed([(text, None) for text in texts], model.max_length)
     for _, remark in unread.remarks():
         screen.say(f"! {remark}")
-    shown = screen if len(documents) > MANY else None
-    regions = regions_of(model, places_of(documents), shown)
+    known: dict[bytes, int] = {}
+    wordings = np.array([known.setdefault(row.tokens.tobytes(), len(known)) for row in rows])
     rng = generator(0, DRAWS)
-    by_text, by_image = candidate_pairs(owners, len(documents), candidates or len(texts), rng)
+    by_text, by_image = candidate_pairs(owners, wordings, candidates or len(texts), rng)
+    if (owners[by_text[:, 0]] == by_text[:, 1]).all():
+        raise InputError(
+            tr("All images of {file} have the same captions, so there is nothing to choose from.", file=file)
+        )
+    shown = screen if len(documents) > MANY else None
+    regions = regions_of(model, places_of(documents), shown, documents)
     wanted, inverse = np.unique(np.concatenate([by_text, by_image]), axis=0, return_inverse=True)
     scores = match_scores(model, rows, regions, wanted, shown)[inverse.ravel()]
     first, second = scores[: len(by_text)], scores[len(by_text) :]
@@ -65,17 +86,27 @@ def places_of(documents: Sequence[Document]) -> list[Image]:
 
 
 def candidate_pairs(
-    owners: np.ndarray, images: int, candidates: int, rng: np.random.Generator
+    owners: np.ndarray, wordings: np.ndarray, candidates: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of a text and an image: for each text its image and others, for each image its texts and others."""
+    """Pairs of a text and an image: for each text its image and others, for each image its texts and others.
+
+    Texts with the same number in `wordings` are equal, and none of the others.
+    """
+    every = np.arange(owners[-1] + 1)
+    images_of: dict[int, list[int]] = {}
+    for owner, wording in zip(owners.tolist(), wordings.tolist(), strict=True):
+        images_of.setdefault(wording, []).append(owner)
     by_text = []
-    for text, owner in enumerate(owners.tolist()):
-        rest = np.delete(np.arange(images), owner)
+    for text, (owner, wording) in enumerate(zip(owners.tolist(), wordings.tolist(), strict=True)):
+        rest = np.delete(every, images_of[wording])
         chosen = rng.permutation(rest)[: candidates - 1] if candidates <= len(rest) else rest
         by_text += [(text, owner), *((text, image) for image in chosen.tolist())]
     by_image = []
-    for image in range(images):
-        own, rest = np.flatnonzero(owners == image), np.flatnonzero(owners != image)
+    for image in every.tolist():
+        own = np.flatnonzero(owners == image)
+        said = np.zeros(wordings.max() + 1, dtype=bool)
+        said[wordings[own]] = True
+        rest = np.flatnonzero(~said[wordings])
         room = max(0, candidates - len(own))
         chosen = rng.permutation(rest)[:room] if room < len(rest) else rest
         by_image += [(text, image) for text in (*own.tolist(), *chosen.tolist())]

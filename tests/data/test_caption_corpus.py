@@ -120,6 +120,14 @@ def test_the_store_has_the_image_of_every_document_with_tokens(folder):
     assert np.array_equal(again.images, store.images)
 
 
+def test_images_with_the_same_caption_are_no_duplicates(folder):
+    rows = ["image\ttext", "1.png\ta dog", "2.png\ta dog"]
+    tables = [written(folder, name, *rows) for name in ("a.tsv", "b.tsv")]
+    for paths, duplicates in ((tables[:1], 0), (tables, 2)):
+        store = open_store(open_captions(paths, 2), Words(size=20).train(["a dog"]), folder / "cache")
+        assert store.survey.duplicates == duplicates
+
+
 def test_a_broken_image_is_reported_with_its_line(folder):
     (folder / "2.png").write_bytes(b"broken")
     table = written(folder, "a.tsv", "image\ttext", "1.png\ta cat", "2.png\ta dog")

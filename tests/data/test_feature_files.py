@@ -106,8 +106,10 @@ def test_a_missing_file_is_named_with_its_row_before_any_is_read(folder, tmp_pat
     (tmp_path / "x.txt").write_text("x")
     with pytest.raises(InputError, match=r"a \.safetensors file for all"):
         opened(table(tmp_path), tmp_path / "x.txt")
-    with pytest.raises(InputError, match="no column features"):
+    with pytest.raises(InputError, match=r"no column features\. .*\n.*--features PATH; or add a column 'features'"):
         opened(table(tmp_path))
+    with pytest.raises(InputError, match=r"x\.txt has no features .* Give \.npy, \.safetensors\."):
+        read_features(FeaturePlace(file=tmp_path / "x.txt"))
 
 
 class Pickled:
@@ -120,7 +122,9 @@ class Pickled:
 WRONG = {
     "width": (lambda path: np.save(path, features(0, width=4)), "has the shape 2 × 4; expected regions × 3"),
     "flat": (lambda path: np.save(path, np.zeros(3)), "has the shape 3; expected"),
-    "words": (lambda path: np.save(path, np.array([["a", "b", "c"]])), "has the shape 1 × 3; expected"),
+    "words": (lambda path: np.save(path, np.array([["a", "b", "c"]])), "values of the type <U1, not numbers"),
+    "bits": (lambda path: np.save(path, features(0) > 0), "values of the type bool, not numbers"),
+    "large": (lambda path: np.save(path, features(1).astype(np.float64) * 1e300), "not finite"),
     "many": (lambda path: np.save(path, features(0, regions=300)), "300 regions; an image has 1 to 256"),
     "none": (lambda path: np.save(path, features(0, regions=0)), "0 regions; an image has 1 to 256"),
     "nan": (lambda path: np.save(path, features(np.nan)), "not finite"),
@@ -146,7 +150,7 @@ def test_a_file_that_is_wrong_is_named_with_its_row_and_nothing_is_left_of_it(na
     ("part", "values", "says"),
     [
         ("boxes", [[0, 0, 100, 100], [0, 0, 1, 1]], "from 0 to 1; found 0 to 100"),
-        ("boxes", [[0.5, 0, 0.2, 1], [0, 0, 1, 1]], "left, top, right and bottom"),
+        ("boxes", [[0, 0, 1, 1], [0.5, 0, 0.2, 1]], "in that of region 2 the right is left of the left"),
         ("boxes", [[0, 0, 1, 1]], "expected regions × 4 for 2 regions"),
         ("classes", [[0.5, 0.6], [1, 0]], "add up to 1"),
         ("classes", [[1.0, 0.0, 0.0]] * 2, "expected regions × 2"),
@@ -174,6 +178,28 @@ def test_an_image_without_features_in_the_file_for_all_is_named(tmp_path):
     (tmp_path / "all.safetensors").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"cannot be read as a \.safetensors file"):
         store_of(table(tmp_path), tmp_path / "all.safetensors")
+
+
+def test_one_file_is_not_taken_for_two_images(folder, tmp_path):
+    path = table(tmp_path, count=2)
+    path.write_text(path.read_text().replace("photos/1.jpg", "drawings/0.png"))
+    with pytest.raises(InputError, match=r"line 2: .*drawings/0\.png and .*photos/0\.jpg would both have .*0\.npy"):
+        opened(path, folder)
+    (folder / "drawings").mkdir()
+    np.save(folder / "drawings" / "0.npy", features(7))
+    assert store_of(path, folder).regions.features[:, 0].tolist() == [0, 0, 7, 7]
+
+
+def test_the_name_of_an_image_may_have_a_dot_and_no_ending(tmp_path):
+    np.save(tmp_path / "scene.7.npy", features(0))
+    assert place_in(tmp_path, "scene.7").file == place_in(tmp_path, "scene.7.jpg").file == tmp_path / "scene.7.npy"
+
+
+def test_a_file_for_all_images_that_changes_is_read_again(tmp_path):
+    place = FeaturePlace(file=tmp_path / "all.safetensors", key="a.jpg")
+    for value in (1, 2):
+        save_file({"a": torch.from_numpy(features(value, regions=value))}, place.file)
+        assert read_features(place).features.tolist() == [[value] * 3] * value
 
 
 def test_a_place_is_looked_for_in_the_folder_of_the_image_and_beside(tmp_path):

@@ -1,5 +1,7 @@
 """Image files become arrays of one size, by a rule that a reader can check."""
 
+import warnings
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -40,6 +42,42 @@ def test_what_is_transparent_is_white_and_grey_has_three_colours(tmp_path):
     Image.new("L", (4, 4), 7).save(tmp_path / "grey.png")
     assert (load_image(tmp_path / "clear.png", 4) == 255).all()
     assert (load_image(tmp_path / "grey.png", 4) == 7).all()
+
+
+def test_inks_and_palettes_have_their_colours(tmp_path):
+    Image.new("CMYK", (4, 4), (0, 255, 255, 0)).save(tmp_path / "inks.jpg", quality=100)
+    assert np.abs(load_image(tmp_path / "inks.jpg", 4)[:, 0, 0].astype(int) - RED).max() <= 2
+    palette = columns(RED, BLUE, each=2).convert("P", palette=Image.Palette.ADAPTIVE)
+    palette.save(tmp_path / "all.gif")
+    assert load_image(tmp_path / "all.gif", 4)[:, 0, [0, 3]].T.tolist() == [list(RED), list(BLUE)]
+    palette.save(tmp_path / "clear.png", transparency=palette.getpixel((0, 0)))
+    assert load_image(tmp_path / "clear.png", 4)[:, 0, [0, 3]].T.tolist() == [[255] * 3, list(BLUE)]
+
+
+def test_a_photo_that_lies_on_its_side_stands_upright(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by a quarter: the left column of the file is the top row
+    columns(RED, RED, GREEN, GREEN, each=2, height=8).save(tmp_path / "a.png", exif=exif)
+    found = load_image(tmp_path / "a.png", 8)
+    assert found[:, 0, 4].tolist() == list(RED) and found[:, -1, 4].tolist() == list(GREEN)
+
+
+def test_damaged_camera_data_and_large_images_are_no_reason_for_a_warning(tmp_path, monkeypatch):
+    exif = b"Exif\x00\x00II*\x00\x08\x00\x00\x00\x09\x00\x0f\x01\x02\x00\xff\xff\x00\x00"
+    columns(RED, RED, each=8, height=16).save(tmp_path / "a.jpg", exif=exif, quality=100)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load_image(tmp_path / "a.jpg", 4).shape == (3, 4, 4)
+
+
+def test_whatever_a_decoder_raises_is_said_with_the_name_of_the_file(tmp_path, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("Conversion from YUV failed")
+
+    monkeypatch.setattr(Image, "open", broken)
+    with pytest.raises(InputError, match=r"a\.avif cannot be read as an image: Conversion from YUV failed\."):
+        load_image(tmp_path / "a.avif", 4)
 
 
 def test_the_orientation_of_a_camera_is_applied(tmp_path):

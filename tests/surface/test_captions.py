@@ -81,7 +81,7 @@ def test_what_is_no_image_or_no_captioner_or_no_picture_is_refused(
     ran = plm("caption", captioner, picture, "--attention", tmp_path / "a.gif")
     assert (ran.code, "pictures are written as .png, .svg, .pdf" in ran.err) == (2, True)
     ran = plm("caption", pretrained, picture)
-    assert (ran.code, "reads text, so it cannot describe images" in ran.err) == (2, True)
+    assert (ran.code, "is no captioner, so it cannot describe images" in ran.err) == (2, True)
     with pytest.raises(PlmError, match="describes images, so it cannot embed texts"):
         plmkit.load(captioner, device="cpu").embed(["a"])
 
@@ -129,6 +129,14 @@ def test_captions_are_scored_against_all_references_of_their_image(captioner, sh
     assert "nrefs:2|" in found[0]["bleu"]["signature"] and "case:lc" in found[0]["bleu"]["signature"]
     ran = plm("evaluate", captioner, shapes, "--label", "caption")
     assert (ran.code, "--label would be ignored" in ran.err) == (2, True)
+
+
+def test_a_broken_image_is_named_with_its_row_in_an_evaluation(captioner, picture, plm, tmp_path):
+    (tmp_path / "half.png").write_bytes(picture.read_bytes()[:80])
+    table = tmp_path / "t.tsv"
+    table.write_text(f"image\tcaption\n{picture}\ta\nhalf.png\tb\n")
+    ran = plm("evaluate", captioner, table)
+    assert (ran.code, "t.tsv, line 3: " in ran.err, "half.png cannot be read" in ran.err) == (2, True, True)
 
 
 def test_the_loss_of_an_evaluation_is_that_of_the_training_rows(captioner, shapes, plm):

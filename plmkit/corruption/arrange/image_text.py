@@ -90,8 +90,9 @@ def others(
     store: TokenStore, captions: np.ndarray, images: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each caption a random one that its image does not have, and whether there is one; equal texts are one."""
-    texts = [store.tokens[begin:end].tobytes() for begin, end in zip(*borders(store, captions), strict=True)]
-    keys = np.unique(np.array(texts, dtype=object).astype("S"), return_inverse=True)[1] if texts else np.zeros(0, int)
+    known: dict[bytes, int] = {}
+    texts = (store.tokens[begin:end].tobytes() for begin, end in zip(*borders(store, captions), strict=True))
+    keys = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
     most = int(keys.max(initial=0)) + 1
     owned = np.unique(images * most + keys)
     drawn = rng.integers(len(captions), size=len(captions))
