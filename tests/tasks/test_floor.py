@@ -227,6 +227,37 @@ def test_of_several_labels_one_that_all_rows_have_is_certain_and_one_that_none_h
     assert (found[:, 2] > found[:, 2].mean()).tolist() == [True, False, True, False]
 
 
+RARE = {"neg": ("good x", "good y", "good z", "good w", "bad u", "bad v"), "pos": ("bad x", "bad y")}  # bad is either
+
+
+def weighed(task: Classify | MultiLabel) -> Floor:
+    rows = [
+        Row(text=text, label=label if isinstance(task, Classify) else (label,), line=1)
+        for label, texts in RARE.items()
+        for text in texts
+    ] * 4
+    task = with_ngrams(replace(task, classes=("neg", "pos")), rows)
+    train = vectors_of(task, rows)
+    return Floor(task, train, train)
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [(Classify, "balanced"), (Classify, (2 / 3, 2.0)), (MultiLabel, "balanced"), (MultiLabel, (1 / 3, 3.0))],
+)
+def test_weights_of_classes_count_in_the_linear_model_and_in_the_mix(kind, weights):
+    """Half of the rows with "bad" are of each class: of the rarer one, if all classes count alike."""
+    plain, balanced = (weighed(kind(class_weights=chosen)) for chosen in (None, weights))
+    assert plain.linear.strength == balanced.linear.strength == 1.0
+    before, after = (floor.linear.answers(floor.of_dev[-1:])[0].tolist() for floor in (plain, balanced))
+    assert after[1] - after[0] > before[1] - before[0] + 0.5
+    common = torch.tensor([[1.5, -1.5]] * len(plain.labels))
+    parts = torch.stack([common, 0 * common, 0 * common]).double()
+    # a network that always answers with the common class explains rows that count alike, but not classes that do
+    assert plain.fitted(parts, NETWORK).network > 0.3
+    assert balanced.fitted(parts, NETWORK).network < 0.1
+
+
 def test_numbers_have_a_floor_too():
     rng = random.Random(0)
     texts = [" ".join(rng.choice(("one", "two")) for _ in range(5)) for _ in range(40)]
