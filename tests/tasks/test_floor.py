@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 
 import plmkit
 from plmkit.data.batch import Batch, Side, States
 from plmkit.tasks.contract import Example, Row
-from plmkit.tasks.floor import NETWORK, TOGETHER, Floor, Mix, as_used, with_ngrams
+from plmkit.tasks.floor import NETWORK, STRENGTHS, TOGETHER, Floor, Mix, as_used, with_ngrams
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.kinds.multilabel import MultiLabel
@@ -42,11 +43,19 @@ def vectors_of(task, rows):
     ]
 
 
-@pytest.fixture(scope="module")
-def floor() -> Floor:
+def tuned_floor() -> Floor:
     task, train = examples(60, seed=0)
     dev = vectors_of(task, [example.row for example in examples(20, seed=1)[1]])
     return Floor(task, train, dev)
+
+
+@pytest.fixture(scope="module")
+def floor() -> Floor:
+    """With a linear model of strength 1, which is right on all of dev, but not sure."""
+    made, (_, train) = tuned_floor(), examples(60, seed=0)
+    rows = [example.row for example in train]
+    made.linear = made.task.linear_model(made.matrix(vectors_of(made.task, rows)), rows, 1.0)
+    return made
 
 
 def right(floor: Floor) -> torch.Tensor:
@@ -65,6 +74,32 @@ def test_the_linear_model_learns_which_words_matter(floor):
     assert min(weight[word] for word in GOOD) > 0 > max(weight[word] for word in BAD)
     summary = floor.summary({"dev": floor.dev})
     assert (summary["measure"], summary["dev"], summary["ngrams"]) == ("accuracy", 1.0, len(weight))
+
+
+def test_ngrams_that_tell_nothing_of_the_labels_are_regularised_to_the_most_frequent_one():
+    rng = random.Random(0)
+    words = [f"word{number}" for number in range(40)]
+    rows = [
+        Row(text=" ".join(rng.sample(words, 6)), label="yes" if rng.random() < 0.7 else "no", line=1)
+        for _ in range(600)
+    ]
+    task = with_ngrams(Classify(classes=("no", "yes")), rows[:200])
+    train, dev = vectors_of(task, rows[:200]), vectors_of(task, rows[200:])
+    floor = Floor(task, train, dev)
+    usual = sum(row.label == "yes" for row in rows[200:]) / 400
+    assert floor.scores(floor.linear, dev)["accuracy"] >= usual - 0.005
+    memorised = task.linear_model(floor.matrix(train), rows[:200], 64.0)
+    assert floor.scores(memorised, dev)["accuracy"] < usual - 0.05
+
+
+def test_of_strengths_with_equal_scores_the_likeliest_is_used(floor):
+    """All of them are right on every row of dev; the weakest would be unsure of it."""
+    train = vectors_of(floor.task, [example.row for example in examples(60, seed=0)[1]])
+    rows = [example.row for example in train]
+    models = [floor.task.linear_model(floor.matrix(train), rows, strength) for strength in STRENGTHS]
+    assert {floor.scores(model, floor.dev)["accuracy"] for model in models} == {1.0}
+    missed = [float(F.cross_entropy(model.answers(floor.of_dev), floor.labels)) for model in models]
+    assert tuned_floor().linear.strength == STRENGTHS[int(np.argmin(missed))] > 1.0
 
 
 def test_a_network_that_is_wrong_has_no_weight(floor):
@@ -248,8 +283,9 @@ def weighed(task: Classify | MultiLabel) -> Floor:
 def test_weights_of_classes_count_in_the_linear_model_and_in_the_mix(kind, weights):
     """Half of the rows with "bad" are of each class: of the rarer one, if all classes count alike."""
     plain, balanced = (weighed(kind(class_weights=chosen)) for chosen in (None, weights))
-    assert plain.linear.strength == balanced.linear.strength == 1.0
-    before, after = (floor.linear.answers(floor.of_dev[-1:])[0].tolist() for floor in (plain, balanced))
+    rows = [example.row for example in plain.dev]
+    models = [floor.task.linear_model(floor.of_dev, rows, 1.0) for floor in (plain, balanced)]
+    before, after = (model.answers(plain.of_dev[-1:])[0].tolist() for model in models)
     assert after[1] - after[0] > before[1] - before[0] + 0.5
     common = torch.tensor([[1.5, -1.5]] * len(plain.labels))
     parts = torch.stack([common, 0 * common, 0 * common]).double()
