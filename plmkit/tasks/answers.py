@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 from scipy.sparse import csr_matrix
 from torch import Tensor
@@ -19,7 +20,7 @@ from plmkit.language import comma, message, tr
 from plmkit.tasks.choice_task import ChoiceTask, wrong_answers
 from plmkit.tasks.class_weights import WeighedTask
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row
-from plmkit.tasks.heads import ClassHead, NumberHead, RowHead, SigmoidNumberHead
+from plmkit.tasks.heads import ClassHead, NumberHead, RowHead, SigmoidNumberHead, balanced_weights
 from plmkit.tasks.long_texts import WindowedTask
 from plmkit.tasks.ngrams import LinearModel, all_outputs, logistic
 from plmkit.tasks.remarks import remark_labels
@@ -97,14 +98,27 @@ class ClassTask(WeighedTask, ChoiceTask):
     def linear_model(self, matrix: csr_matrix, rows: Sequence[Row], strength: float) -> LinearModel:
         """Logistic regression of each class against the others."""
         targets = self.targets(rows)
+        weights = self.row_weights(torch.from_numpy(targets)).numpy()
         if len(self.classes) > 2:
-            return all_outputs([logistic(matrix, targets == one, strength) for one in range(len(self.classes))])
-        second = logistic(matrix, targets == 1, strength)  # its logit, as two that differ by it
+            numbers = range(len(self.classes))
+            return all_outputs([logistic(matrix, targets == one, strength, weights) for one in numbers])
+        second = logistic(matrix, targets == 1, strength, weights)  # its logit, as two that differ by it
         half = replace(second, weight=second.weight / 2, bias=second.bias / 2)
         return all_outputs([replace(half, weight=-half.weight, bias=-half.bias), half])
 
     def misfit(self, answers: Tensor, labels: Tensor) -> float:
-        return float(F.cross_entropy(answers, labels, reduction="sum"))
+        return float(self.row_weights(labels) @ F.cross_entropy(answers.double(), labels, reduction="none"))
+
+    def row_weights(self, labels: Tensor) -> Tensor:
+        """(rows,) how much each row counts in the loss, by its class."""
+        if self.class_weights is None:
+            return torch.ones(len(labels), dtype=torch.double)
+        weights = (
+            torch.tensor(self.class_weights)
+            if isinstance(self.class_weights, tuple)
+            else balanced_weights(labels, len(self.classes))
+        )
+        return weights.double()[labels]
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         (label, _), *_ = Counter(row.label for row in train).most_common(1)

@@ -14,7 +14,9 @@ from plmkit.language import tr
 from plmkit.tasks.contract import Example, Row, Task
 from plmkit.tasks.ngrams import LinearModel, Ngrams, matrix_of
 
-STRENGTHS = (1.0, 4.0, 16.0, 64.0)  # of the linear model; the best on dev is used
+# Of the linear model; the best on dev is used. The weakest are for labels that n-grams tell little of: on 3,000 rows of
+# CoLA and of AFQMC, a strength of 1 is 3 points behind the most frequent label.
+STRENGTHS = (0.0625, 0.25, 1.0, 4.0, 16.0, 64.0)
 # Mean and precision of the weights in a mix before dev is seen. A few rows of dev say little of a network, which may
 # be sure and wrong, so that the mix is the linear model until they say more.
 CERTAINTY = 4.0
@@ -79,7 +81,12 @@ class Floor:
         self.of_dev = self.matrix(dev)
         fitted = [task.linear_model(matrix, rows, strength) for strength in STRENGTHS]
         models = [model for model in fitted if model is not None]
-        self.linear = max(models, key=lambda model: self.scores(model, dev)[task.measure])
+        self.linear = max(models, key=self.quality)
+
+    def quality(self, model: LinearModel) -> tuple[float, float]:
+        """How good a linear model is on dev: its score and, of equal ones, how likely it finds the labels."""
+        score: float = self.scores(model, self.dev)[self.task.measure]
+        return score, -self.task.misfit(model.answers(self.of_dev), self.labels)
 
     def matrix(self, examples: Sequence[Example]) -> csr_matrix:
         vectors = [example.ngrams for example in examples if example.ngrams is not None]

@@ -167,8 +167,13 @@ class ClassHead(RowHead):
     def fit(self, labels: Labels, look: Look) -> None:
         """Balanced, all classes of the training examples count alike, and an example 1 on average."""
         if self.is_balanced:
-            counts = labels().bincount(minlength=self.classify.out_features)
-            self.class_weights = counts.sum() / (len(counts) * counts.clamp(min=1))
+            self.class_weights = balanced_weights(labels(), self.classify.out_features)
+
+
+def balanced_weights(labels: Tensor, classes: int) -> Tensor:
+    """(classes,) the weights with which all classes of the examples count alike, and an example 1 on average."""
+    counts = labels.bincount(minlength=classes)
+    return counts.sum() / (classes * counts.clamp(min=1))
 
 
 class LabelsHead(ClassHead):
@@ -184,9 +189,13 @@ class LabelsHead(ClassHead):
     def fit(self, labels: Labels, look: Look) -> None:
         """Balanced, the examples with a class count as much as those without it."""
         if self.is_balanced:
-            targets = labels()
-            having = targets.sum(0)
-            self.class_weights = (len(targets) - having).clamp(min=1) / having.clamp(min=1)
+            self.class_weights = weights_of_presence(labels())
+
+
+def weights_of_presence(targets: Tensor) -> Tensor:
+    """(classes,) the weights with which the examples that have a class count as much as those without it."""
+    having = targets.sum(0)
+    return (len(targets) - having).clamp(min=1) / having.clamp(min=1)
 
 
 class NumberHead(RowHead):

@@ -105,15 +105,20 @@ class LinearModel:
         return torch.from_numpy(matrix @ self.weight + self.bias).float()
 
 
-def logistic(matrix: sparse.csr_matrix, targets: np.ndarray, strength: float) -> LinearModel:
-    """Logistic regression of one class against the rest; certain of a class that all rows have, or none."""
+def logistic(
+    matrix: sparse.csr_matrix, targets: np.ndarray, strength: float, weights: np.ndarray | None = None
+) -> LinearModel:  # fmt: skip
+    """Logistic regression of one class against the rest; certain of a class that all rows have, or none.
+
+    `weights`, (rows,), say how much each row counts.
+    """
     from sklearn.linear_model import LogisticRegression  # slow to import
 
     if targets.all() or not targets.any():
         certain = CERTAIN if targets.all() else -CERTAIN
         weight, bias = np.zeros((matrix.shape[1], 1)), np.array([certain])
     else:
-        found = LogisticRegression(C=strength, solver="liblinear").fit(matrix, targets)
+        found = LogisticRegression(C=strength, solver="liblinear").fit(matrix, targets, weights)
         weight, bias = found.coef_.T, found.intercept_
     return LinearModel(weight=weight.astype(np.float32), bias=bias.astype(np.float32), strength=strength)
 

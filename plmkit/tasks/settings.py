@@ -7,11 +7,11 @@ from typing import Any
 
 from plmkit.architectures.contract import Architecture
 from plmkit.architectures.features import Features
-from plmkit.config.habits import homes
+from plmkit.config.habits import homes, meant
 from plmkit.config.machine import Machine, check_read
 from plmkit.config.settings import assign, checked, cut, names_in
 from plmkit.config.verbs import FINETUNING
-from plmkit.errors import SettingError, did_you_mean, nearest
+from plmkit.errors import SettingError, did_you_mean, nearest, nearest_name
 from plmkit.language import comma, tr
 from plmkit.objectives.causal_lm import CausalLM
 from plmkit.schedules.optimizers import Adamax, AdamW, BertAdam
@@ -277,9 +277,19 @@ def settle_kind(kind: Task, assignments: Sequence[str]) -> tuple[Task, list[str]
                     kind=kind.kind,
                 )
             )
+        elif root == "task" and meant(own) not in GROUPS["task"] and (near := near_setting(own, kind)):
+            raise SettingError(
+                tr("There is no setting '{full}'.{suggest}", full=name, suggest=did_you_mean(f"task.{near}"))
+            )
         else:
             left.append(assignment)
     return checked(kind), left
+
+
+def near_setting(name: str, kind: Task) -> str | None:
+    """The setting of a kind itself that a name is closest to; None: another one is closer, or none is close."""
+    near = nearest_name(name, (*kind.settings(), *GROUPS["task"]))
+    return near if near in kind.settings() else None
 
 
 def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskSettings, Machine]:

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 
 import plmkit
 from plmkit.data.batch import Batch, Side, States
 from plmkit.tasks.contract import Example, Row
-from plmkit.tasks.floor import NETWORK, TOGETHER, Floor, Mix, as_used, with_ngrams
+from plmkit.tasks.floor import NETWORK, STRENGTHS, TOGETHER, Floor, Mix, as_used, with_ngrams
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.kinds.multilabel import MultiLabel
@@ -42,11 +43,19 @@ def vectors_of(task, rows):
     ]
 
 
-@pytest.fixture(scope="module")
-def floor() -> Floor:
+def tuned_floor() -> Floor:
     task, train = examples(60, seed=0)
     dev = vectors_of(task, [example.row for example in examples(20, seed=1)[1]])
     return Floor(task, train, dev)
+
+
+@pytest.fixture(scope="module")
+def floor() -> Floor:
+    """With a linear model of strength 1, which is right on all of dev, but not sure."""
+    made, (_, train) = tuned_floor(), examples(60, seed=0)
+    rows = [example.row for example in train]
+    made.linear = made.task.linear_model(made.matrix(vectors_of(made.task, rows)), rows, 1.0)
+    return made
 
 
 def right(floor: Floor) -> torch.Tensor:
@@ -65,6 +74,32 @@ def test_the_linear_model_learns_which_words_matter(floor):
     assert min(weight[word] for word in GOOD) > 0 > max(weight[word] for word in BAD)
     summary = floor.summary({"dev": floor.dev})
     assert (summary["measure"], summary["dev"], summary["ngrams"]) == ("accuracy", 1.0, len(weight))
+
+
+def test_ngrams_that_tell_nothing_of_the_labels_are_regularised_to_the_most_frequent_one():
+    rng = random.Random(0)
+    words = [f"word{number}" for number in range(40)]
+    rows = [
+        Row(text=" ".join(rng.sample(words, 6)), label="yes" if rng.random() < 0.7 else "no", line=1)
+        for _ in range(600)
+    ]
+    task = with_ngrams(Classify(classes=("no", "yes")), rows[:200])
+    train, dev = vectors_of(task, rows[:200]), vectors_of(task, rows[200:])
+    floor = Floor(task, train, dev)
+    usual = sum(row.label == "yes" for row in rows[200:]) / 400
+    assert floor.scores(floor.linear, dev)["accuracy"] >= usual - 0.005
+    memorised = task.linear_model(floor.matrix(train), rows[:200], 64.0)
+    assert floor.scores(memorised, dev)["accuracy"] < usual - 0.05
+
+
+def test_of_strengths_with_equal_scores_the_likeliest_is_used(floor):
+    """All of them are right on every row of dev; the weakest would be unsure of it."""
+    train = vectors_of(floor.task, [example.row for example in examples(60, seed=0)[1]])
+    rows = [example.row for example in train]
+    models = [floor.task.linear_model(floor.matrix(train), rows, strength) for strength in STRENGTHS]
+    assert {floor.scores(model, floor.dev)["accuracy"] for model in models} == {1.0}
+    missed = [float(F.cross_entropy(model.answers(floor.of_dev), floor.labels)) for model in models]
+    assert tuned_floor().linear.strength == STRENGTHS[int(np.argmin(missed))] > 1.0
 
 
 def test_a_network_that_is_wrong_has_no_weight(floor):
@@ -225,6 +260,38 @@ def test_of_several_labels_one_that_all_rows_have_is_certain_and_one_that_none_h
     found = Floor(task, train, train).linear.answers(matrix_of([one.ngrams for one in train], len(task.ngrams)))
     assert found.sigmoid()[:, :2].round().tolist() == [[1, 0]] * 4
     assert (found[:, 2] > found[:, 2].mean()).tolist() == [True, False, True, False]
+
+
+RARE = {"neg": ("good x", "good y", "good z", "good w", "bad u", "bad v"), "pos": ("bad x", "bad y")}  # bad is either
+
+
+def weighed(task: Classify | MultiLabel) -> Floor:
+    rows = [
+        Row(text=text, label=label if isinstance(task, Classify) else (label,), line=1)
+        for label, texts in RARE.items()
+        for text in texts
+    ] * 4
+    task = with_ngrams(replace(task, classes=("neg", "pos")), rows)
+    train = vectors_of(task, rows)
+    return Floor(task, train, train)
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [(Classify, "balanced"), (Classify, (2 / 3, 2.0)), (MultiLabel, "balanced"), (MultiLabel, (1 / 3, 3.0))],
+)
+def test_weights_of_classes_count_in_the_linear_model_and_in_the_mix(kind, weights):
+    """Half of the rows with "bad" are of each class: of the rarer one, if all classes count alike."""
+    plain, balanced = (weighed(kind(class_weights=chosen)) for chosen in (None, weights))
+    rows = [example.row for example in plain.dev]
+    models = [floor.task.linear_model(floor.of_dev, rows, 1.0) for floor in (plain, balanced)]
+    before, after = (model.answers(plain.of_dev[-1:])[0].tolist() for model in models)
+    assert after[1] - after[0] > before[1] - before[0] + 0.5
+    common = torch.tensor([[1.5, -1.5]] * len(plain.labels))
+    parts = torch.stack([common, 0 * common, 0 * common]).double()
+    # a network that always answers with the common class explains rows that count alike, but not classes that do
+    assert plain.fitted(parts, NETWORK).network > 0.3
+    assert balanced.fitted(parts, NETWORK).network < 0.1
 
 
 def test_numbers_have_a_floor_too():

@@ -55,6 +55,14 @@ def test_a_setting_of_another_kind_is_refused_with_its_name():
         settle_kind(Classify(), ["task.hop=4"])
 
 
+@pytest.mark.parametrize("name", ["lable_smoothing", "class_weight"])
+def test_a_typing_error_in_a_setting_of_the_kind_is_recognised(name):
+    meant = {"lable_smoothing": "label_smoothing", "class_weight": "class_weights"}[name]
+    with pytest.raises(SettingError, match=rf"^There is no setting 'task\.{name}'\. Did you mean 'task\.{meant}'\?$"):
+        settle_kind(Classify(), [f"task.{name}=0.1"])
+    assert settle_kind(Classify(), ["task.lr=1", "task.batchs=2"])[1] == ["task.lr=1", "task.batchs=2"]  # not its own
+
+
 def test_help_explains_settings_and_neither_constants_nor_what_is_learned():
     source = """
 class Sliding(Classify):

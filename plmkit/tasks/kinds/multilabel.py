@@ -22,7 +22,7 @@ from plmkit.language import comma, message, tr
 from plmkit.tasks.answers import counted_classes
 from plmkit.tasks.class_weights import WeighedTask
 from plmkit.tasks.contract import Baseline, Example, Labelled, Prediction, Row, learned
-from plmkit.tasks.heads import LabelsHead
+from plmkit.tasks.heads import LabelsHead, weights_of_presence
 from plmkit.tasks.label_lists import best_threshold, check_lists, labels_in, search_in
 from plmkit.tasks.ngrams import LinearModel, all_outputs, logistic
 from plmkit.tasks.report.classes import class_table
@@ -166,12 +166,24 @@ class MultiLabel(WeighedTask):
             )
 
     def misfit(self, answers: Tensor, labels: Tensor) -> float:
-        return float(F.binary_cross_entropy_with_logits(answers, labels.to(answers.dtype), reduction="sum"))
+        targets = labels.to(answers.dtype)
+        weights = self.presence_weights(targets)
+        return float(F.binary_cross_entropy_with_logits(answers, targets, reduction="sum", pos_weight=weights))
+
+    def presence_weights(self, targets: Tensor) -> Tensor | None:
+        """(classes,) how much more a row that has a class counts in the loss than one without it."""
+        if self.class_weights is None:
+            return None
+        own = torch.tensor(self.class_weights) if isinstance(self.class_weights, tuple) else None
+        return weights_of_presence(targets) if own is None else own.to(targets)
 
     def linear_model(self, matrix: csr_matrix, rows: Sequence[Row], strength: float) -> LinearModel:
         """Logistic regression of each class."""
         targets = np.stack([self.target(row) for row in rows])
-        return all_outputs([logistic(matrix, own, strength) for own in targets.T])
+        more = self.presence_weights(torch.from_numpy(targets))
+        weights = np.ones_like(targets) if more is None else np.where(targets, more.numpy(), 1.0)
+        each = zip(targets.T, weights.T, strict=True)
+        return all_outputs([logistic(matrix, own, strength, counts) for own, counts in each])
 
     def baseline(self, train: Sequence[Row], rows: Sequence[Row]) -> Baseline:
         """The most frequent labels for every row, as many as are best in training."""
