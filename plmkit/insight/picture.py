@@ -31,7 +31,8 @@ def write_figure(draw: Callable[[], Any], texts: Iterable[str], out: Path, say: 
     from matplotlib import rc_context
 
     fonts = ["DejaVu Sans", *(font for font in CJK_FONTS if font in installed())]
-    report_missing(texts, fonts, say)
+    if out.suffix != ".svg":  # there, text stays text, in whatever font its reader has
+        report_missing(texts, fonts, say)
     with rc_context({"font.family": fonts, "svg.fonttype": "none", "svg.hashsalt": "plmkit"}):
         figure = draw()
         with reported_os_errors(out.parent), new_file(out) as partial, warnings.catch_warnings():

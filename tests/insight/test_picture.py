@@ -38,6 +38,13 @@ def test_characters_that_no_font_has_are_reported(attended, monkeypatch, tmp_pat
     assert len(said) == 1 and said[0].startswith("! No font that matplotlib finds has ") and "狗" in said[0]
 
 
+def test_an_svg_keeps_its_tokens_as_text_and_needs_no_font(attended, monkeypatch, tmp_path):
+    monkeypatch.setattr(picture, "CJK_FONTS", ())
+    said = []
+    write_picture([attended], tmp_path / "a.svg", said.append, layer=1, head=1)
+    assert said == [] and "狗" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
 def test_heads_without_their_tokens_need_no_font(attended, monkeypatch, tmp_path):
     monkeypatch.setattr(picture, "CJK_FONTS", ())
     said = []
