@@ -36,6 +36,8 @@ class GeneratorDiscriminator(Architecture):
     epsilon: float = 1e-12  # of layer normalisation, added to the variance
     tied: bool = True  # both networks share token, position and segment embeddings
     local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
+    relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
+    distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none
     disallow_correct: bool = False  # never sample the original token; an option of the released code
     networks: ClassVar[tuple[str, ...]] = ("generator", "discriminator")
     initial: ClassVar[frozenset[str]] = frozenset({"local_heads"})
@@ -96,6 +98,8 @@ class GeneratorDiscriminator(Architecture):
             pooler_activation="gelu",
             pooler_dropout=self.dropout,
             local_heads=self.local_heads,
+            relative_keys=self.relative_keys,
+            distance_bias=self.distance_bias,
         )
 
     @property

@@ -41,6 +41,8 @@ class SharedEncoder(Architecture):
     epsilon: float = 1e-12  # of layer normalisation, added to the variance
     pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
     local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
+    relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
+    distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none
     optional_pooler: ClassVar[bool] = True
     may_change: ClassVar[frozenset[str]] = Architecture.may_change | {"pooler"}
     initial: ClassVar[frozenset[str]] = frozenset({"local_heads"})
@@ -69,6 +71,11 @@ class SharedEncoder(Architecture):
     def unshared(self) -> Encoder:
         """The same sizes, nothing shared."""
         return Encoder(**{field.name: getattr(self, field.name) for field in fields(self) if field.name != "sharing"})
+
+    @property
+    def is_berts(self) -> bool:
+        """Whether the computation of a layer is that of BERT."""
+        return self.unshared.is_berts
 
     @property
     def writes(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ import typer
 
 from plmkit.cli.app import ASK, app
 from plmkit.cli.options import Json, ModelDir, Quiet, examples, opened, print_json, screen
+from plmkit.cli.seeing import PICTURES
 from plmkit.language import tr
 
 
@@ -30,11 +31,12 @@ def caption(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
+    from plmkit.data.writing import check_out
     from plmkit.inference.captioning import caption_images
-    from plmkit.insight.regions import check_picture, write_regions
+    from plmkit.insight.regions import write_regions
 
-    if attention is not None:
-        check_picture(attention)
+    for path in images:
+        check_out(attention, path, tr("pictures"), PICTURES, option="--attention")
     captions = caption_images(opened(model, quiet), images, beams)
     if attention is not None:
         write_regions(captions, attention, screen(quiet).say)

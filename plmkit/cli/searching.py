@@ -101,7 +101,7 @@ def search(
     from plmkit.inference.search_index import open_index
     from plmkit.vectors.word_vectors import WordVectors, is_static, load_vectors
 
-    check_out(out, str(corpus), "texts")
+    check_out(out, str(corpus), tr("found texts"))
     loaded = load_vectors(model) if is_static(model) else opened(model, quiet)
     wanted = search_files.queries_of(queries or [], file, screen(quiet))
     given = {"--image": image, "--images": images, "--features": features}

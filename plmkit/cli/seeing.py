@@ -102,11 +102,11 @@ def attend_to_image(
     model: Path, text: str, image: Path, out: Path | None, layer: int | None, as_json: bool, quiet: bool
 ) -> None:
     """The regions that each token attends to, drawn on the image or as numbers."""
+    from plmkit.data.writing import check_out
     from plmkit.insight.looking_at import look_at_image
-    from plmkit.insight.regions import check_picture, write_regions
+    from plmkit.insight.regions import write_regions
 
-    if out is not None:
-        check_picture(out)
+    check_out(out, str(image), tr("pictures"), PICTURES)
     found = look_at_image(opened(model, quiet), text, image, layer)
     if out is not None:
         write_regions([found], out, screen(quiet).say)

@@ -56,7 +56,7 @@ def translate(
 
     options = GenerationOptions(beams=beams, n=n_best, length_penalty=length_penalty)
     if attention is not None:
-        check_out(attention, file, tr("pages and pictures"), (*PAGES, *PICTURES))
+        check_out(attention, file, tr("pages and pictures"), (*PAGES, *PICTURES), option="--attention")
         if file == "-" or is_file(file):
             raise SettingError(tr("--attention shows one text: give the text itself instead of a file."))
     loaded = opened(model, quiet)

@@ -68,8 +68,8 @@ def alone(file: File) -> InputError:
     return InputError(
         tr(
             "{file} is plain text, one side of the pairs; the other side is missing.\n"
-            "Give the file of sources and then the file of targets (train.en train.de), or a table (.tsv, .csv, "
-            ".jsonl, .parquet).",
+            "Give the file of sources and then the file of targets (train.en train.de; to plm evaluate and --valid, "
+            "test.en+test.de), or a table (.tsv, .csv, .jsonl, .parquet).",
             file=file.path,
         )
     )

@@ -171,19 +171,24 @@ def as_json(cell: object) -> object:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-def check_out(out: Path | None, source: str, what: str, kinds: Sequence[str] = TABLES) -> None:
+def check_out(
+    out: Path | None, source: str, what: str, kinds: Sequence[str] = TABLES, *, option: str = "--out"
+) -> None:
     """Reject an output file of another type, or one that is the input."""
     if out and out.suffix not in kinds:
         raise SettingError(
             tr(
-                "--out {out}: {what} are written as {kinds}. Choose one of these types.",
+                "{option} {out}: {what} are written as {kinds}. Choose one of these types.",
+                option=option,
                 out=out,
                 what=what,
                 kinds=comma().join(kinds),
             )
         )
     if out and is_same(out, Path(source)):
-        raise SettingError(tr("--out {out} is the input file and would be overwritten. Choose another.", out=out))
+        raise SettingError(
+            tr("{option} {out} is the input file and would be overwritten. Choose another.", option=option, out=out)
+        )
 
 
 def is_same(one: Path, other: Path) -> bool:

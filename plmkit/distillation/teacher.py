@@ -37,7 +37,7 @@ def teacher_network(parts: Parts, device: torch.device) -> Network:
 
 def check_comparable(architecture: Architecture, name: object, what: str) -> None:
     """Refuse a network whose layers and attention are not those of a plain encoder or decoder."""
-    is_other = isinstance(architecture, Encoder) and not architecture.is_berts
+    is_other = isinstance(architecture, Encoder | SharedEncoder) and not architecture.is_berts
     if not isinstance(architecture, TEXT) or is_other:
         raise SettingError(
             tr(

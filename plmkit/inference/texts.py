@@ -117,7 +117,7 @@ def score_file(
     model: Model, source: str, out: Path | None, screen: Screen, *, as_json: bool, columns: Columns = Columns()
 ) -> None:
     """The rows of a file with their log-probability and perplexity."""
-    check_out(out, source, "scores")
+    check_out(out, source, tr("scores"))
     search = search_of(model, columns)
     table = input_table(source, search, screen.say)
     rows = plain_rows(table, search, screen.say)

@@ -34,7 +34,7 @@ def translate_file(
 ) -> list[list[Translation]]:  # fmt: skip
     """Translate every row; lines become lines, and a table gets new columns."""
     translator = model.translator
-    check_out(out, given, "translations", OUT)
+    check_out(out, given, tr("translations"), OUT)
     table = source_table(given, column, header, screen)
     texts = texts_of(table, column)
     rows = [Row(text=text, line=line) for text, line in zip(texts, table.lines, strict=True)]

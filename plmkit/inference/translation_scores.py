@@ -55,7 +55,7 @@ def evaluate_pairs(
 ) -> dict[str, Any]:  # fmt: skip
     """Translate the sources of a file and compare with its targets."""
     translator = model.translator
-    check_out(out, file, "translations", (".txt", *TABLES))
+    check_out(out, file, tr("translations"), (".txt", *TABLES))
     if metric not in (None, *METRICS):
         raise SettingError(tr("--metric takes bleu or rouge; found '{metric}'.", metric=metric))
     pairs = read_pairs(file, columns, header, screen)

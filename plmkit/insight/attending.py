@@ -17,7 +17,7 @@ from plmkit.errors import InputError, PlmError, SettingError
 from plmkit.insight.attention import Attended, AttentionPart, Attribution
 from plmkit.insight.attribution import Output, explained_task, named_output, watched_embeddings
 from plmkit.insight.token_labels import labels_of
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.layers.recording import AttentionWeights, Kind, recording
 from plmkit.layers.scalar_mix import ScalarMix
 from plmkit.tasks.framing import batch_of, frame
@@ -26,7 +26,8 @@ from plmkit.tasks.ngrams import padded
 if TYPE_CHECKING:
     from plmkit.inference.model import Model
 
-
+# recipes with attention
+TRANSLATE, READ = ("rnn-attention-mini", "transformer-mini"), ("bert-mini", "gpt2-mini", "transformer-xl-mini")
 Tokens = tuple[str, ...]  # for display
 
 
@@ -93,7 +94,10 @@ def attend(model: Model, text: str, second: str | None = None, target: str | Non
                         folder=model.folder,
                     )
                     if model.architecture.reads_characters
-                    else tr("Use a model with attention, such as one of bert-mini, gpt2-mini or transformer-xl-mini.")
+                    else tr(
+                        "Use a model with attention, such as one of {recipes}.",
+                        recipes=comma().join(TRANSLATE if model.architecture.translates else READ),
+                    )
                 )
             )
         output = named_output(model, states, reading.batch, target)

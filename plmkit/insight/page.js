@@ -106,9 +106,10 @@ class Panel {
   }
 
   cell(layer, head) {
-    const { entropy, distance, diagonal } = this.shown;
+    const { entropy, distance, diagonal, queries, keys } = this.shown;
     const values = { layer: layer + 1, head: head + 1, entropy: entropy[layer][head].toFixed(2), distance: distance[layer][head].toFixed(1), diagonal: (100 * diagonal[layer][head]).toFixed(0) };
-    const canvas = make("canvas", { "aria-hidden": "true" });
+    const enlarged = Math.max(queries.length, keys.length) < 64; // smoothed, a causal mask would seem to leak
+    const canvas = make("canvas", { "aria-hidden": "true", class: enlarged ? "sharp" : "" });
     this.paint(canvas, layer, head);
     const label = phrase(words.cell, values);
     return make("button", { type: "button", class: "cell", role: "gridcell", title: label, "aria-label": label, "data-layer": layer, "data-head": head,

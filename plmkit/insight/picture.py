@@ -1,13 +1,14 @@
 """Attention as a picture for a paper: one head with its tokens, or all heads side by side."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from plmkit.insight.attention import Attended, AttentionPart
+from plmkit.insight.page import mix_titles
 from plmkit.language import tr
 from plmkit.storage.files import new_file, reported_os_errors
 
@@ -21,6 +22,10 @@ Say = Callable[[str], None]
 
 def write_picture(models: Iterable[Attended], out: Path, say: Say, layer: int | None, head: int | None) -> None:
     """A .png, .svg or .pdf file; a character that no font of this machine has is reported."""
+    models = list(models)
+    if layer is None and head is None and not any(attended.parts for attended in models):
+        write_figure(lambda: mixes_figure(models), [*mix_titles().values(), *layer_names(1)], out, say)
+        return
     shown = [attended.part for attended in models]
     texts = [token for part in shown for token in (*part.queries, *part.keys)] if named(shown, layer, head) else []
     write_figure(lambda: figure_of(shown, layer, head), texts, out, say)
@@ -31,7 +36,8 @@ def write_figure(draw: Callable[[], Any], texts: Iterable[str], out: Path, say: 
     from matplotlib import rc_context
 
     fonts = ["DejaVu Sans", *(font for font in CJK_FONTS if font in installed())]
-    report_missing(texts, fonts, say)
+    if out.suffix != ".svg":  # there, text stays text, in whatever font its reader has
+        report_missing(texts, fonts, say)
     with rc_context({"font.family": fonts, "svg.fonttype": "none", "svg.hashsalt": "plmkit"}):
         figure = draw()
         with reported_os_errors(out.parent), new_file(out) as partial, warnings.catch_warnings():
@@ -54,6 +60,25 @@ def figure_of(parts: list[AttentionPart], layer: int | None, head: int | None) -
         else:
             draw_grid(frame, part)
     return figure
+
+
+def mixes_figure(models: Sequence[Attended]) -> Any:
+    """A bar for each layer in every mix, as a task on features of ELMo has them."""
+    from matplotlib.figure import Figure
+
+    mixes = [(attended, place, shares) for attended in models for place, shares in attended.mix.items()]
+    figure = Figure(figsize=(3.6 * len(mixes), 2.0), layout="constrained")
+    for axes, (attended, place, shares) in zip(figure.subplots(1, len(mixes), squeeze=False)[0], mixes, strict=True):
+        axes.barh(layer_names(len(shares)), shares)
+        axes.invert_yaxis()
+        axes.set_title(mix_titles()[place], fontsize=9)
+        if len(models) > 1:
+            axes.set_ylabel(Path(attended.model).name)
+    return figure
+
+
+def layer_names(count: int) -> list[str]:
+    return [tr("words alone"), *(tr("layer {layer}", layer=layer) for layer in range(1, count))]
 
 
 def named(parts: list[AttentionPart], layer: int | None, head: int | None) -> bool:

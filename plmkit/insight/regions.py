@@ -7,28 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plmkit.data.images import load_image
-from plmkit.errors import SettingError
 from plmkit.insight.picture import Say, plain, write_figure
-from plmkit.language import comma, tr
+from plmkit.language import tr
 
 if TYPE_CHECKING:
     from plmkit.inference.captioning import Caption
 
-KINDS = (".png", ".svg", ".pdf")
 PER_LINE = 8  # panels
 FAINTEST = 0.2  # of the image, where nothing is attended to
 PIXELS = 256  # along each side of a panel's image
-
-
-def check_picture(out: Path) -> None:
-    if out.suffix.lower() not in KINDS:
-        raise SettingError(
-            tr(
-                "--attention {out}: pictures are written as {kinds}. Choose one of these types.",
-                out=out,
-                kinds=comma().join(KINDS),
-            )
-        )
 
 
 def write_regions(captions: "Sequence[Caption]", out: Path, say: Say) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from plmkit.errors import CheckpointError, InputError, SettingError, nearest, not_there
 from plmkit.inference.loading import check_whole, foreign_parts
+from plmkit.interop import allennlp
 from plmkit.interop.hub import MODEL_FILES, find_model
 from plmkit.interop.huggingface import check_new, report_written
 from plmkit.interop.openai import import_gpt1
@@ -37,6 +38,8 @@ FORBIDDEN = re.compile(r"GLOBAL (\S+)")  # in the error of torch's loader for a 
 
 def import_model(source: Path, format: str | None, out: Path, screen: Screen) -> dict[str, Any]:
     """Convert a published model to a Hugging Face folder."""
+    if allennlp.is_allennlp(source):
+        raise needs_no_import(source, allennlp.WEIGHTS)
     if format is not None and format not in FORMATS:
         raise SettingError(
             tr(
@@ -73,13 +76,7 @@ def import_model(source: Path, format: str | None, out: Path, screen: Screen) ->
 def guessed(source: Path) -> str:
     """The format of a folder, by the files in it."""
     if is_huggingface(source):
-        raise InputError(
-            tr(
-                "{source} already holds {weights}: every command can read it without an import.",
-                source=source,
-                weights=WEIGHTS,
-            )
-        )
+        raise needs_no_import(source, WEIGHTS)
     if is_there(source, PICKLED):
         return "huggingface"
     if (source / OPENAI_SHAPES).is_file() or any(source.glob("params_*.npy")):
@@ -87,6 +84,16 @@ def guessed(source: Path) -> str:
     if variables_file(source) is not None:
         return "tensorflow"
     raise InputError(no_model(source))
+
+
+def needs_no_import(source: Path, weights: str) -> InputError:
+    return InputError(
+        tr(
+            "{source} already holds {weights}: every command can read it without an import.",
+            source=source,
+            weights=weights,
+        )
+    )
 
 
 def import_pickled(source: Path, out: Path, screen: Screen) -> int:

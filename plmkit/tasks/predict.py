@@ -54,7 +54,7 @@ def predict_file(
     """
     tasks = asked(question, tasks_named(model, task, tr("predict")), model)
     alone = len(tasks) == 1
-    check_out(out, source, "predictions", (*TABLES, *(tasks[0].writes if alone else ())))
+    check_out(out, source, tr("predictions"), (*TABLES, *(tasks[0].writes if alone else ())))
     found = source_of(source, question, tasks, columns, screen.say)
     watched = found.rows > MANY and (out is not None or not sys.stdout.isatty())
     blocks = predicted(model, found, screen if watched else Screen.silent())

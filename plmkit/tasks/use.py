@@ -80,7 +80,7 @@ def embed_file(
     layers: str = "last",
 ) -> dict[str, Any]:
     """Embed all rows, those without text as 0; returns a summary, and without `out` the vectors too."""
-    check_out(out, source, "vectors", VECTORS)
+    check_out(out, source, tr("vectors"), VECTORS)
     if level not in ("sentence", "token"):
         raise SettingError(tr("--level takes sentence or token; found '{level}'.", level=level))
     by_token, index = level == "token", None

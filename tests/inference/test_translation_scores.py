@@ -224,3 +224,5 @@ def test_files_of_unequal_length_are_refused(plm, translating, tmp_path):
     ran = plm("evaluate", translating, f"{tmp_path / 'a.en'}+{tmp_path / 'a.fr'}")
     assert ran.code == 2
     assert "has 2 lines, but" in ran.err
+    ran = plm("evaluate", translating, tmp_path / "a.en")
+    assert (ran.code, "to plm evaluate and --valid, test.en+test.de" in ran.err.replace("\n", " ")) == (2, True)

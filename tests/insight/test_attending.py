@@ -197,6 +197,8 @@ def test_electra_says_of_each_token_whether_it_was_replaced():
 def test_a_model_without_attention_and_a_text_that_is_too_long_are_refused():
     with pytest.raises(PlmError, match="has no attention to look at: Recurrent reads a text without it"):
         tiny_model("lstm-tiny").attend("the cat")
+    with pytest.raises(PlmError, match=r"RecurrentSeq2Seq reads a text without it\.\nUse .* rnn-attention-mini"):
+        tiny_model("rnn-tiny").attend("the cat", target="a bird.")
     with pytest.raises(InputError, match=r"special tokens included; gpt2-tiny reads at most 24\.\nShorten"):
         tiny_model("gpt2-tiny").attend("the cat sees a house. " * 9)
     with pytest.raises(InputError, match="The text is empty"):

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from models import tiny_model
 
+from plmkit.errors import SettingError
 from plmkit.insight import picture
-from plmkit.insight.picture import figure_of, write_picture
+from plmkit.insight.picture import figure_of, mixes_figure, write_picture
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +40,25 @@ def test_characters_that_no_font_has_are_reported(attended, monkeypatch, tmp_pat
     said = []
     write_picture([attended], tmp_path / "a.png", said.append, layer=1, head=1)
     assert len(said) == 1 and said[0].startswith("! No font that matplotlib finds has ") and "狗" in said[0]
+
+
+def test_a_mix_of_layers_is_drawn_as_bars(attended, tmp_path):
+    mixes = {"input": np.array([0.2, 0.3, 0.5]), "output": np.array([0.6, 0.3, 0.1])}
+    mixed = replace(attended, parts=(), mix=mixes)
+    for axes, shares in zip(mixes_figure([mixed]).axes, mixes.values(), strict=True):
+        assert [bar.get_width() for bar in axes.patches] == shares.tolist()
+        assert [label.get_text() for label in axes.get_yticklabels()] == ["words alone", "layer 1", "layer 2"]
+    write_picture([mixed], tmp_path / "a.svg", lambda _: None, layer=None, head=None)
+    assert "Weights of the layers in the mix at the output" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    with pytest.raises(SettingError, match="has no attention to draw"):
+        write_picture([mixed], tmp_path / "b.svg", lambda _: None, layer=1, head=None)
+
+
+def test_an_svg_keeps_its_tokens_as_text_and_needs_no_font(attended, monkeypatch, tmp_path):
+    monkeypatch.setattr(picture, "CJK_FONTS", ())
+    said = []
+    write_picture([attended], tmp_path / "a.svg", said.append, layer=1, head=1)
+    assert said == [] and "狗" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
 def test_heads_without_their_tokens_need_no_font(attended, monkeypatch, tmp_path):

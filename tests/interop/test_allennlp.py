@@ -179,6 +179,13 @@ def test_another_network_has_no_files_for_allennlp(plm, pretrained, tmp_path):
     assert "has the architecture Encoder, but AllenNLP's format is for Elmo" in ran.err
 
 
+@pytest.mark.parametrize("options", [(), ("--format", "allennlp")])
+def test_a_folder_that_every_command_reads_needs_no_import(options, folder, plm, tmp_path):
+    ran = plm("import", folder, "--out", tmp_path / "again", *options)
+    assert (ran.code, "every command can read it without an import" in ran.err) == (2, True)
+    assert not (tmp_path / "again").exists()
+
+
 def changed(part: str, **values) -> dict:
     return {**OPTIONS, part: {**OPTIONS[part], **values}}
 

@@ -81,16 +81,23 @@ def test_needed_tokens_have_the_states_that_they_have_among_all():
     torch.testing.assert_close(layer(hidden, packing, needed), layer(hidden, packing)[[0, 3, 5, 6]])
 
 
-@pytest.mark.parametrize("name", ["bert-tiny", "roberta-tiny", "transformer-tiny"])
-def test_any_encoder_takes_them_by_a_setting(name):
+@pytest.mark.parametrize(
+    ("name", "stacks"),
+    [
+        ("bert-tiny", ["blocks"]), ("roberta-tiny", ["blocks"]), ("ernie2-tiny", ["blocks"]),
+        ("albert-tiny", ["blocks"]), ("transformer-tiny", ["blocks"]),
+        ("electra-tiny", ["generator.blocks", "discriminator.blocks"]),
+    ],
+)  # fmt: skip
+def test_any_encoder_takes_them_by_a_setting(name, stacks):
     recipe = settle(find(name), ["architecture.relative_keys=4", "architecture.distance_bias=2"]).recipe
     model = recipe.architecture.build(unnamed(30))
-    for block in model.blocks:
+    for block in (block for stack in stacks for block in model.get_submodule(stack)):
         assert (block.attention.relative_keys.weight.shape[0], block.attention.distance_bias.shape[1]) == (9, 5)
         assert not block.attention.distance_bias.any()
     side = Side(tokens=torch.randint(30, (2, 6)), visible=torch.ones(2, 6, dtype=torch.bool))
     model(Batch(source=side)).hidden[..., 0].square().sum().backward()
-    assert model.blocks[0].attention.relative_keys.weight.grad.abs().sum() > 0
+    assert model.get_submodule(stacks[-1])[0].attention.relative_keys.weight.grad.abs().sum() > 0
     assert not any(family.writes(recipe.architecture) for family in FAMILIES)  # transformers has no such network
 
 

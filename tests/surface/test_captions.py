@@ -79,7 +79,11 @@ def test_what_is_no_image_or_no_captioner_or_no_picture_is_refused(
     ran = plm("caption", captioner, tmp_path / "none.jpg")
     assert (ran.code, ran.err.splitlines()[-1]) == (2, f"plm: There is no image {tmp_path / 'none.jpg'}.")
     ran = plm("caption", captioner, picture, "--attention", tmp_path / "a.gif")
-    assert (ran.code, "pictures are written as .png, .svg, .pdf" in ran.err) == (2, True)
+    assert (ran.code, "a.gif: pictures are written as .png, .svg, .pdf" in ran.err) == (2, True)
+    before = picture.read_bytes()
+    ran = plm("caption", captioner, picture.with_name("1.png"), picture, "--attention", picture)
+    assert (ran.code, f"--attention {picture} is the input file" in ran.err) == (2, True)
+    assert picture.read_bytes() == before
     ran = plm("caption", pretrained, picture)
     assert (ran.code, "is no captioner, so it cannot describe images" in ran.err) == (2, True)
     with pytest.raises(PlmError, match="describes images, so it cannot embed texts"):

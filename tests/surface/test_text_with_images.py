@@ -91,6 +91,8 @@ def test_attention_to_regions_is_drawn_on_the_image(seeing, pictures, plm, tmp_p
     with Image.open(out) as drawn:
         assert drawn.width > drawn.height
     assert "red: row" in plm("attend", seeing, "a red square", "--image", pictures / "0.png", "--layer", 1).out
+    ran = plm("attend", seeing, "a red square", "--image", pictures / "0.png", "--out", pictures / "0.png")
+    assert (ran.code, f"--out {pictures / '0.png'} is the input file" in ran.err) == (2, True)
     ran = plm("attend", seeing, "a red square", "--image", pictures / "0.png", "--layer", 9)
     assert (ran.code, "in layers 1 to 2" in ran.err) == (2, True)
     ran = plm("attend", seeing, "a red square", "--image", pictures / "0.png", "--head", 1)

@@ -193,7 +193,8 @@ class Bert(Family):
     }
     REFUSALS: ClassVar = {
         Encoder: lambda: tr(
-            "BERT's positions start at 0, RoBERTa's after the padding id, with gelu; both have full-width embeddings"
+            "BERT's positions start at 0, RoBERTa's after the padding id, with gelu; both have full-width embeddings "
+            "and attention without distances"
         )
     }
 

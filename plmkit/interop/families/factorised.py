@@ -73,7 +73,7 @@ class Albert(Family):
     }
 
     def writes(self, architecture: Architecture) -> bool:
-        return isinstance(architecture, SharedEncoder)
+        return isinstance(architecture, SharedEncoder) and architecture.is_berts
 
     def networks(self, architecture: Any, weights: dict[str, Tensor], vocabulary: Vocabulary) -> list[Net]:
         """Theirs always projects the embeddings; if ours does not, the projection is the identity."""
@@ -148,12 +148,12 @@ class Electra(Family):
         "ElectraForQuestionAnswering": {"span": SPAN},
         "ElectraModel": {},
     }
-    REFUSALS: ClassVar = {GeneratorDiscriminator: lambda: tr("ELECTRA's heads use gelu")}
+    REFUSALS: ClassVar = {GeneratorDiscriminator: lambda: tr("ELECTRA's heads use gelu, its attention no distances")}
 
     def writes(self, architecture: Architecture) -> bool:
         # transformers' heads always use the exact (erf) GELU
         if isinstance(architecture, GeneratorDiscriminator):
-            return architecture.activation == "gelu"
+            return architecture.discriminator_encoder.is_berts and architecture.activation == "gelu"
         return (
             isinstance(architecture, Encoder)
             and architecture.is_berts
