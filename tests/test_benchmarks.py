@@ -422,3 +422,23 @@ def test_our_gpt2_and_theirs_are_trained_in_the_same_way(mixed_corpus: Path, tmp
     assert reported["difference"] == pytest.approx(reported["ours"] / reported["theirs"] - 1)
     assert abs(reported["difference"]) < 0.1  # twenty steps from other starts
     assert "at most 2% above it" in done.stdout
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_rules_for_the_strength_of_a_linear_model_are_compared_on_rows_that_did_not_choose(second, tmp_path):
+    from benchmarks.strengths import chosen, right_and_likelihood
+
+    rng = random.Random(0)
+    header = "label\ttext_a" + "\ttext_b" * second
+    for part, count in (("train", 40), ("dev", 60), ("test", 60)):
+        rows = [rng.choice([("1", "good"), ("0", "bad")]) for _ in range(count)]
+        lines = [f"{label}\ta {word} day" + "\tso it is" * second for label, word in rows]
+        (tmp_path / f"{part}.tsv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    right, likelihood = right_and_likelihood(tmp_path, 40)
+    assert right.shape == likelihood.shape == (6, 120)
+    assert right[-1].all()  # the label is in the text
+    assert (likelihood[0] < likelihood[-1]).all()
+    noise = np.random.default_rng(0).random((6, 120)) < np.linspace(0.4, 0.6, 6)[:, None]
+    scores = chosen(noise.astype(float), likelihood, 50, 20)
+    assert len(scores) == 4
+    assert max(scores[:3]) <= scores[3]

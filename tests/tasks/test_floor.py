@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import plmkit
 from plmkit.data.batch import Batch, Side, States
 from plmkit.tasks.contract import Example, Row
-from plmkit.tasks.floor import NETWORK, STRENGTHS, TOGETHER, Floor, Mix, as_used, with_ngrams
+from plmkit.tasks.floor import NETWORK, STRENGTHS, TOGETHER, Floor, Mix, as_used, likeliest, with_ngrams
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.kinds.multilabel import MultiLabel
@@ -90,6 +90,21 @@ def test_ngrams_that_tell_nothing_of_the_labels_are_regularised_to_the_most_freq
     assert floor.scores(floor.linear, dev)["accuracy"] >= usual - 0.005
     memorised = task.linear_model(floor.matrix(train), rows[:200], 64.0)
     assert floor.scores(memorised, dev)["accuracy"] < usual - 0.05
+
+
+@pytest.mark.parametrize(
+    ("scores", "misfits", "rows", "chosen"),
+    [
+        ([0.8, 0.8, 0.8], [3.0, 1.0, 2.0], 100, 1),
+        ([0.80, 0.79, 0.70], [3.0, 2.0, 1.0], 100, 1),  # half a standard error is 0.02
+        ([0.80, 0.79, 0.70], [3.0, 2.0, 1.0], 10_000, 0),  # ... is 0.002
+        ([0.80, 0.79, 0.70], [3.0, 2.0, 1.0], 3, 2),  # ... is 0.12
+        ([1.0, 0.99], [2.0, 1.0], 100, 0),
+        ([-0.2, -0.1], [1.0, 2.0], 9, 1),  # a correlation may be below 0
+    ],
+)
+def test_of_models_with_a_score_near_the_best_the_likeliest_is_chosen(scores, misfits, rows, chosen):
+    assert likeliest(scores, misfits, rows) == chosen
 
 
 def test_of_strengths_with_equal_scores_the_likeliest_is_used(floor):
