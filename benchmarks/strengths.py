@@ -18,7 +18,7 @@ import torch
 from benchmarks.shared import say, table
 from plmkit.data.reading.columns import Search
 from plmkit.tasks.contract import Example, Row
-from plmkit.tasks.floor import STRENGTHS, likeliest, with_ngrams
+from plmkit.tasks.floor import STRENGTHS, most_likely, with_ngrams
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.kinds.pair import Pair
 from plmkit.tasks.ngrams import matrix_of
@@ -61,7 +61,7 @@ def chosen(right: np.ndarray, likelihood: np.ndarray, dev: int, draws: int) -> l
         own, rest = order[:dev], right[:, order[dev:]].mean(1)
         scores, chances = right[:, own].mean(1), likelihood[:, own].mean(1)
         by_score = max(range(len(scores)), key=lambda number: (scores[number], chances[number]))
-        ours = likeliest(scores.tolist(), (-chances).tolist(), dev)
+        ours = most_likely(scores.tolist(), (-chances).tolist(), dev)
         found += [rest[by_score], rest[ours], rest[chances.argmax()], rest.max()]
     return (100 * found / draws).tolist()
 

@@ -18,8 +18,8 @@ from plmkit.tasks.ngrams import LinearModel, Ngrams, matrix_of
 # Of the linear model. The weakest are for labels that n-grams tell little of: on 3,000 rows of CoLA and of AFQMC, a
 # strength of 4 is 2 and 4 points behind the most frequent label.
 STRENGTHS = (0.0625, 0.25, 1.0, 4.0, 16.0, 64.0)
-# The likeliest strength is used whose score on dev is within half a standard error of the best: with few rows of dev,
-# the score alone is mostly noise (benchmarks/strengths.py).
+# Of the strengths with a score on dev within half a standard error of the best, the most likely is used: with few rows
+# of dev, the score alone is mostly noise (benchmarks/strengths.py).
 WITHIN = 0.5
 # Mean and precision of the weights in a mix before dev is seen. A few rows of dev say little of a network, which may
 # be sure and wrong, so that the mix is the linear model until they say more.
@@ -75,7 +75,7 @@ def rows_of(examples: Sequence[Example]) -> list[Row]:
     return [example.row for example in examples]
 
 
-def likeliest(scores: Sequence[float], misfits: Sequence[float], rows: int) -> int:
+def most_likely(scores: Sequence[float], misfits: Sequence[float], rows: int) -> int:
     """The number of the model that explains dev best, of those with a score near the best (as of a share of rows)."""
     best = max(scores)
     least = best - WITHIN * math.sqrt(max(0.0, best * (1 - best)) / rows)
@@ -94,7 +94,7 @@ class Floor:
         models = [model for model in fitted if model is not None]
         scores = [self.scores(model, dev)[task.measure] for model in models]
         misfits = [task.misfit(model.answers(self.of_dev), self.labels) for model in models]
-        self.linear = models[likeliest(scores, misfits, len(dev))]
+        self.linear = models[most_likely(scores, misfits, len(dev))]
 
     def matrix(self, examples: Sequence[Example]) -> csr_matrix:
         vectors = [example.ngrams for example in examples if example.ngrams is not None]

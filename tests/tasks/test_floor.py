@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import plmkit
 from plmkit.data.batch import Batch, Side, States
 from plmkit.tasks.contract import Example, Row
-from plmkit.tasks.floor import NETWORK, STRENGTHS, TOGETHER, Floor, Mix, as_used, likeliest, with_ngrams
+from plmkit.tasks.floor import NETWORK, STRENGTHS, TOGETHER, Floor, Mix, as_used, most_likely, with_ngrams
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.kinds.multilabel import MultiLabel
@@ -103,11 +103,11 @@ def test_ngrams_that_tell_nothing_of_the_labels_are_regularised_to_the_most_freq
         ([-0.2, -0.1], [1.0, 2.0], 9, 1),  # a correlation may be below 0
     ],
 )
-def test_of_models_with_a_score_near_the_best_the_likeliest_is_chosen(scores, misfits, rows, chosen):
-    assert likeliest(scores, misfits, rows) == chosen
+def test_of_models_with_a_score_near_the_best_the_most_likely_is_chosen(scores, misfits, rows, chosen):
+    assert most_likely(scores, misfits, rows) == chosen
 
 
-def test_of_strengths_with_equal_scores_the_likeliest_is_used(floor):
+def test_of_strengths_with_equal_scores_the_most_likely_is_used(floor):
     """All of them are right on every row of dev; the weakest would be unsure of it."""
     train = vectors_of(floor.task, [example.row for example in examples(60, seed=0)[1]])
     rows = [example.row for example in train]
