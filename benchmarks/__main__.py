@@ -26,6 +26,7 @@ from benchmarks import (
     prediction_speed,
     preparation_speed,
     pretraining_speed,
+    ranking_speed,
     recipe_speed,
     resident,
     search_speed,
@@ -54,6 +55,7 @@ BENCHMARKS = {
     "contention": contention,
     "attend_speed": attend_speed,
     "search_speed": search_speed,
+    "ranking_speed": ranking_speed,
     "compression_speed": compression_speed,
     "distillation_speed": distillation_speed,
 }

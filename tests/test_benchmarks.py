@@ -56,6 +56,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("kinds_speed", 5),
         ("prediction_speed", 1),
         ("search_speed", 2),
+        ("ranking_speed", 1),
         ("answering_speed", 1),
         ("recipe_speed", 3),
         ("resident", 1),
@@ -370,6 +371,50 @@ def test_the_picture_of_what_layers_know_shows_the_rows_of_its_table():
 """)
     assert (panel.title, panel.baseline, panel.baseline_score) == ("English, senses", "most frequent sense", 59.8)
     assert panel.models == {"elmo-mini": [(41.9, 1.3), (49.0, 1.2)]}
+
+
+def test_the_ranking_benchmark_ranks_every_triple_of_a_graph_with_as_many_names_as_entities(tmp_path: Path):
+    from benchmarks import ranking_speed
+    from benchmarks.shared import Options
+
+    assert len({ranking_speed.name_of(number) for number in range(3_000)}) == 3_000
+    (line,) = ranking_speed.run(Options(folder=tmp_path, rounds=1, quick=True))
+    assert line.case.startswith("40 triples over 60 entities")
+    assert line.theirs == [4_000 / 60]  # whatever the size, 4,000 of them in a minute
+    named = {name for row in (tmp_path / "train.tsv").read_text().splitlines()[1:] for name in row.split("\t")[::2]}
+    assert named == {ranking_speed.name_of(number) for number in range(60)}
+
+
+def test_the_toy_world_of_facts_states_them_in_triples_and_sentences_and_nowhere_else(tmp_path: Path):
+    from benchmarks import facts
+
+    plain, stated, triples, found = facts.write(tmp_path, people=5, places=3, seed=0)
+    kinds, _ = facts.world(5, 3, 0)
+    assert len(found) == 5 * len(facts.RELATIONS) and len({name for some in kinds.values() for name in some}) == 11
+    assert all(tail in kinds[facts.RELATIONS[relation]] for _, relation, tail in found)
+    assert stated.read_text().split("\n\n")[0] == " ".join(found[0]) + "."
+    assert triples.read_text().splitlines()[1:] == ["\t".join(fact) for fact in found]
+    text = plain.read_text()
+    assert all(name in text for names in kinds.values() for name in names)
+    assert not any(f"{relation} {tail}" in text for _, relation, tail in found)
+
+
+def test_the_table_of_facts_has_the_mean_and_the_spread_of_each_way():
+    from benchmarks import facts
+
+    runs = [{arm: {"triple cloze": score + place} for place, arm in enumerate(facts.ARMS)} for score in (0.25, 0.75)]
+    assert facts.table(runs).splitlines() == [
+        "|  | triple cloze |", "|---|---|", "| before | 0.500 ± 0.354 |", "| language modelling | 1.500 ± 0.354 |",
+        "| kg-stage | 2.500 ± 0.354 |",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_each_way_to_learn_facts_is_measured_from_one_start():
+    small = ("--first", "2", "--steps", "2", "--people", "6", "--places", "3", "--seeds", "1")
+    rows = [line.split(" | ") for line in bench("benchmarks.facts", *small).stdout.splitlines()]
+    assert [row[0].strip("| ") for row in rows[2:]] == ["before", "language modelling", "kg-stage"]
+    assert all(0 <= float(row[1]) <= 1 and float(row[4].strip(" |")) > 0 for row in rows[2:])
 
 
 def test_a_ratio_is_the_median_over_rounds():

@@ -60,6 +60,7 @@ class Graph:
     triples: np.ndarray  # (N, 3) int64 numbers of head, relation and tail
     asks_heads: bool = True  # a model was trained to predict heads, and not only tails
     in_one_segment: tuple[str, ...] = ()  # the arrangements whose rows it read in one segment
+    row_length: int | None = None  # tokens of the longest rows that it read: longer names were cut
 
     def same_terms(self, other: "Graph | None") -> bool:
         """Whether another graph has the same entities and relations, with the same numbers."""

@@ -13,7 +13,14 @@ from plmkit.data.graph import Graph, Terms
 from plmkit.data.reading.cells import where
 from plmkit.data.reading.files import File, find_files
 from plmkit.data.reading.source import Document, OnBytes, Source
-from plmkit.data.reading.triples import Triple, TripleTable, holds_triples, read_names, read_triples
+from plmkit.data.reading.triples import (
+    Triple,
+    TripleTable,
+    holds_triples,
+    may_hold_triples,
+    read_names,
+    read_triples,
+)
 from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
 
@@ -44,12 +51,17 @@ class GraphCorpus(Corpus):
 
 
 def divided(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files of triples, and those of text beside them: the first is triples, others if their columns say so."""
-    triples, texts = list(paths[:1]), list(paths[:0])
-    for path in paths[1:]:
-        files = [file for file in find_files([path]) if not file.skipped]
-        (triples if files and all(map(holds_triples, files)) else texts).append(path)
-    return triples, texts
+    """The files of triples, and those of text beside them, in any order.
+
+    The first that can be triples is, such as a table of three columns; others are if their columns say so.
+    """
+    if len(paths) < 2:
+        return list(paths), []
+    files = {path: [file for file in find_files([path]) if not file.skipped] for path in paths}
+    possible = (path for path in paths if files[path] and all(map(may_hold_triples, files[path])))
+    first = next(possible, paths[0])
+    triples = [path for path in paths if path == first or (files[path] and all(map(holds_triples, files[path])))]
+    return triples, [path for path in paths if path not in triples]
 
 
 def open_triples(

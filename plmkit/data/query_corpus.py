@@ -35,6 +35,7 @@ CLICKS = {  # what a column of clicks may have
     "0": SHOWN, "false": SHOWN, "no": SHOWN, "否": SHOWN, "无": SHOWN,
 }  # fmt: skip
 AT_ONCE = BlockSize(rows=10_000, characters=2_000_000)
+MANY_CLICKED = 0.9  # share of the titles that are clicked or not: users click few of those they see
 MOST_TITLES = 1_000  # of a document; the others of the query are in the next one
 
 
@@ -154,10 +155,13 @@ def remarks(path: Path, columns: Columns) -> Iterator[str]:
     )
     if lacking := len(rows) - counts.total():
         yield tr("{file}: {count:,} rows lack a query or a title and are skipped.", file=path, count=lacking)
-    if not columns.clicks and counts[CLICKED] > counts[SHOWN] > 0:
+    shown = counts[CLICKED] + counts[SHOWN]
+    if not (columns.clicks or counts[NOT_SHOWN]) and counts[SHOWN] and counts[CLICKED] > MANY_CLICKED * shown:
         yield tr(
-            "! {file}: more titles are clicked than not. Label 0 means clicked; if 1 does, name the column clicked.",
+            "! {file}: {share:.0%} of the titles are clicked. Label 0 means clicked; if 1 does, name the column "
+            "clicked.",
             file=path,
+            share=counts[CLICKED] / shown,
         )
 
 

@@ -14,7 +14,7 @@ from plmkit.data.randomness import Draws, generator
 from plmkit.data.rows import Plan, Rows
 from plmkit.data.shards import TokenStore
 from plmkit.data.vocabulary import Vocabulary
-from plmkit.errors import InputError
+from plmkit.errors import InputError, SettingError
 from plmkit.language import tr
 
 PLAN, ORDER, MASK, SPLIT = range(4)  # each purpose has its own random numbers
@@ -93,6 +93,22 @@ class Samples:
                     tokens=tokens,
                     length=length,
                     shorter=max(5, tokens // 2),
+                )
+            )
+
+    def check_room(self, length: int) -> None:
+        """Rows must have room for a token of each of their texts, or what is to be predicted could be cut away."""
+        texts = self.arrange.texts
+        needed = 1 + 2 * texts + self.more_specials  # [CLS] a [SEP] b [SEP] ...
+        if length < needed:
+            raise SettingError(
+                tr(
+                    "stages: rows of {arrangement} need at least {needed} tokens, as they hold {texts} texts; found "
+                    "{length}.",
+                    arrangement=type(self.arrange).__name__,
+                    needed=needed,
+                    texts=texts,
+                    length=length,
                 )
             )
 

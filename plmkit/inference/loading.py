@@ -248,10 +248,11 @@ def pretrained_parts(
     recipe = record.recipe
     weights = current_weights(weights, [objective.name for objective in recipe.objectives])
     weights = {name: tensor for name, tensor in weights.items() if not name.startswith("log_variances.")}
+    graph = load_graph(folder)
     return Parts(
         folder=folder, architecture=recipe.architecture, tokenizer=tokenizer, weights=weights, step=step,
         tuning=recipe.tuning, objectives=recipe.objectives, pooling=own_pooling(recipe.architecture, weights),
-        graph=load_graph(folder),
+        graph=graph and replace(graph, row_length=recipe.max_length),
     )  # fmt: skip
 
 

@@ -66,7 +66,9 @@ class TripleReader:
         self.reader, self.names = reader, names
         self.one_segment = (reader.architecture.segment_count or 1) < 2
         self.in_one_segment = reader.graph.in_one_segment if reader.graph else ()
-        self.length = reader.max_length - 2 * (reader.tokenizer.vocabulary.separators - 1)
+        trained = reader.graph.row_length if reader.graph else None
+        longest = reader.max_length if trained is None else min(trained, reader.max_length)
+        self.length = longest - 2 * (reader.tokenizer.vocabulary.separators - 1)
 
     def kind(self, kind: type[TripleRows]) -> TripleRows:
         single = self.one_segment or kind.__name__ in self.in_one_segment

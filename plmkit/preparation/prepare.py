@@ -24,7 +24,7 @@ from plmkit.initialisation.corpus import token_vectors
 from plmkit.interop.hub import find_tokenizer
 from plmkit.language import comma, tr
 from plmkit.preparation.counts import frequencies_of, prepared
-from plmkit.preparation.opening import first_place, opened_for
+from plmkit.preparation.opening import Opened, first_place, opened_for
 from plmkit.preparation.tokenizing import Part, Tokenizing, trained_tokenizer
 from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import DataStream, Recipe
@@ -190,15 +190,7 @@ def prepare(
     opened = opened_for(recipe, machine, paths, valid, without, screen)
     corpora = opened.corpora
     if machine.weights and len(machine.weights) != len(corpora):
-        raise SettingError(
-            tr(
-                "There are {weights} sampling weights (--weights, run.weights) for {corpora} corpora: {names}.\n"
-                "Give one per corpus, in their order.",
-                weights=len(machine.weights),
-                corpora=len(corpora),
-                names=comma().join(corpus.name for corpus in corpora),
-            )
-        )
+        raise wrong_weights(len(machine.weights), opened)
     for note in opened.notes:
         screen.say(note)
     arrangements = [stream.arrangement for stream in recipe.streams]
@@ -234,6 +226,8 @@ def prepare(
         stream.arrangement.check(part.store, part.read_by(stream.arrangement), place)
     if not kept:
         raise InputError("\n".join([*remarks, tr("{name} has nothing to train. Give other text.", name=recipe.name)]))
+    if valid:
+        remarks += without_loss(valid, kept, parts)
     places = list(dict.fromkeys(stream.reads_from for stream in recipe.streams))
     streams = {
         stream.name: Samples(
@@ -246,6 +240,7 @@ def prepare(
     }  # fmt: skip
     for samples in streams.values():
         samples.check(recipe.max_length)
+        samples.check_room(min(stage.length for stage in recipe.stages))
     return Material(
         tokenizer=ready,
         main=main,
@@ -256,6 +251,32 @@ def prepare(
         notes=opened.notes,
         left_out=tuple(remarks),
         corpora=tuple(corpora),
+    )
+
+
+def wrong_weights(count: int, opened: Opened) -> SettingError:
+    """What to say of another number of sampling weights than there are corpora to weigh."""
+    names = comma().join(corpus.name for corpus in opened.corpora)
+    if opened.beside:
+        return SettingError(
+            tr(
+                "Sampling weights (--weights, run.weights) are for the tables of triples, of which there are {tables}: "
+                "{names}; found {weights}.\n"
+                "The share of the text beside them is --set streams.text.weight=...; several texts are mixed as they "
+                "are.",
+                weights=count,
+                tables=len(opened.corpora),
+                names=names,
+            )
+        )
+    return SettingError(
+        tr(
+            "There are {weights} sampling weights (--weights, run.weights) for {corpora} corpora: {names}.\n"
+            "Give one per corpus, in their order.",
+            weights=count,
+            corpora=len(opened.corpora),
+            names=names,
+        )
     )
 
 
@@ -294,6 +315,24 @@ def left_out(recipe: Recipe, parts: Mapping[str, Part]) -> tuple[frozenset[str],
                 for reason in lacking.values()
             ]
     return frozenset(absent), remarks
+
+
+def without_loss(valid: str, streams: Sequence[DataStream], parts: Mapping[str, Part]) -> list[str]:
+    """A remark if the held-out file has nothing for some of the streams: a table of queries has none for other tasks.
+
+    Text beside triples has held-out documents of its own.
+    """
+    idle = [one.name for one in streams if not len(parts[one.name].held_for(one.arrangement))]
+    if not idle or len(idle) == len(streams) or any(one.arrangement.triples for one in streams):
+        return []
+    return [
+        tr(
+            "{valid} has nothing for {streams}, so there is no held-out loss of them. Without --valid, a share of all "
+            "text is held out.",
+            valid=valid,
+            streams=comma().join(idle),
+        )
+    ]
 
 
 def case_is_read(details: Collection[str], tokenizer: Tokenizer) -> list[str]:

@@ -73,6 +73,8 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, rows: Rows
     first = recipe.first_stage(stream)
     stage = recipe.stages.index(first)
     decode = material.tokenizer.decode
+    if rows.entities is not None:
+        return with_entities(material, rows, stage)
     if rows.targets is None:  # no token is predicted: input and original are the same
         texts = [decode(tokens[shown].tolist()) for tokens, shown in zip(rows.tokens, rows.visible, strict=True)]
         return [Example(stage=stage, seen=text, whole=text, masked=()) for text in texts]
@@ -105,6 +107,22 @@ def previewed(material: Material, recipe: Recipe, stream: DataStream, rows: Rows
         )
         for row, shown in enumerate(rows.visible)
     ]
+
+
+def with_entities(material: Material, rows: Rows, stage: int) -> list[Example]:
+    """Triples with one [MASK] for an entity; the original has its name there."""
+    names, _ = material.entity_names()
+    decode, found = material.tokenizer.decode, []
+    assert rows.entities is not None
+    for tokens, entities, shown in zip(rows.tokens, rows.entities, rows.visible, strict=True):
+        (place,) = np.flatnonzero(entities != IGNORE).tolist()
+        name = names[entities[place]]
+        seen = tokens[shown].tolist()
+        whole = [*seen[:place], *name, *seen[place + 1 :]]
+        masked = (np.arange(len(whole)) >= place) & (np.arange(len(whole)) < place + len(name))
+        span = masked_units(whole, masked, np.arange(len(whole)) == place, decode)
+        found.append(Example(stage=stage, seen=decode(seen), whole=decode(whole), masked=span))
+    return found
 
 
 def masked_units(

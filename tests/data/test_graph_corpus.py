@@ -101,7 +101,7 @@ def test_a_bad_table_is_refused_with_file_and_line(tmp_path, text, place, messag
 
 
 def test_plain_text_without_two_tabs_in_a_line_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"a\.txt, line 2: cells between tabs: 2; expected 3"):
+    with pytest.raises(InputError, match=r"a\.txt, line 2: cells between tabs: 2; expected 3: head, relation, tail"):
         opened(tmp_path, "paris\tcapital_of\tfrance\nlima\tcapital_of\n", "a.txt")
 
 
@@ -144,6 +144,28 @@ def test_the_first_file_is_triples_and_others_are_if_their_columns_say_so(tmp_pa
         [str(first), str(second)],
         [str(tmp_path / "text.txt")],
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", ROWS),
+        ("a.tsv", "head\trelation\ttail\n" + ROWS),
+        ("a.txt", ROWS),
+        ("a.jsonl", '{"head": "paris", "relation": "capital_of", "tail": "france"}\n'),
+    ],
+)
+def test_text_may_come_before_triples(tmp_path, name, text):
+    triples = tmp_path / name
+    triples.write_text(text, encoding="utf-8")
+    for other, content in {
+        "text.txt": "\na text, with no tabs\n",
+        "rows.csv": "text,label\na text,1\n",
+        "rows.jsonl": '{"text": "a text"}\n',
+    }.items():
+        (tmp_path / other).write_text(content, encoding="utf-8")
+        given = [str(tmp_path / other), str(triples)]
+        assert divided(given) == divided(given[::-1]) == ([str(triples)], [str(tmp_path / other)])
 
 
 def test_a_layout_of_text_is_refused(tmp_path):

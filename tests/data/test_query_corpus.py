@@ -74,12 +74,26 @@ def test_bad_rows_are_refused_with_file_and_line(name, text, says, tmp_path):
     assert len(str(error.value).splitlines()) <= 3
 
 
-def test_rows_that_lack_a_side_are_skipped_and_counted_and_odd_counts_are_remarked(tmp_path):
+def test_rows_that_lack_a_side_are_skipped_and_counted(tmp_path):
     path = write(tmp_path / "a.tsv", "query\ttitle\tlabel\nq\tt\t0\n\tu\t1\nq\t\t1\nr\tu\t0\nr\tv\t1\n")
     (corpus,) = open_queries([path])
     assert [document.paragraphs for document in corpus.documents()] == [("q", "t"), ("r", "u", "v")]
-    assert corpus.notes[1] == f"{path}: 2 rows lack a query or a title and are skipped."
-    assert "more titles are clicked than not. Label 0 means clicked" in corpus.notes[2]
+    assert corpus.notes[1:] == (f"{path}: 2 rows lack a query or a title and are skipped.",)
+
+
+@pytest.mark.parametrize(
+    ("clicked", "shown", "random", "remarked"),
+    [(19, 1, 0, True), (18, 2, 0, False), (20, 0, 0, False), (51, 49, 0, False), (19, 1, 5, False)],
+)
+def test_labels_that_may_mean_the_opposite_are_remarked_only_if_nearly_all_titles_are_clicked(
+    clicked, shown, random, remarked, tmp_path
+):
+    labels = [0] * clicked + [1] * shown + [2] * random
+    rows = "".join(f"q\tt{number}\t{label}\n" for number, label in enumerate(labels))
+    (corpus,) = open_queries([write(tmp_path / "a.tsv", "query\ttitle\tlabel\n" + rows)])
+    said = f"! {tmp_path / 'a.tsv'}: 95% of the titles are clicked. Label 0 means clicked; if 1 does, name the column "
+    assert [note for note in corpus.notes[1:] if note.startswith(said)] == list(corpus.notes[1:])
+    assert len(corpus.notes) == 1 + remarked
 
 
 def test_other_tables_and_plain_text_are_no_queries(tmp_path):

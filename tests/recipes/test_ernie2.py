@@ -6,15 +6,20 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from plmkit.catalogue import find
 from plmkit.config.counting import encoder_parameters
 from plmkit.config.machine import settle
 from plmkit.config.pretraining_tasks import task_order, tasks_of
+from plmkit.data.batch import IGNORE
 from plmkit.errors import RecipeError, SettingError
+from plmkit.preparation.prepare import prepare
 from plmkit.recipe import Recipe
 from plmkit.schedules.task_stages import continual, joint, sequential
+from plmkit.terminal.screen import Screen
 
 SEVEN = ("knowledge", "capitals", "document", "order", "distance", "discourse", "relevance")
 TINY = find("ernie2-tiny")
@@ -91,6 +96,39 @@ def write_text(path: Path, *, capitals: bool) -> Path:
     text = "\n\n".join("\n".join(rng.choice((line, line, because))() for _ in range(20)) for _ in range(30))
     path.write_text(text if capitals else text.lower(), encoding="utf-8")
     return path
+
+
+def test_the_task_of_knowledge_masks_whole_units_and_its_loss_is_the_mean_over_their_tokens(tmp_path):
+    """An entity of two words is masked as a whole or not at all, as ERNIE 1 does."""
+    text = tmp_path / "text.txt"
+    lines = ["The king met Harry Potter in the garden.", "They saw a boat in New York and a house in the sea."]
+    text.write_text("\n\n".join("\n".join(lines) for _ in range(30)) + "\n", encoding="utf-8")
+    shares = "corruption.unit_masking.shares=[0.0, 0.0, 1.0]"  # of words, phrases and entities
+    settings = settle(TINY, [*SMALL, f"stages={json.dumps([[stage.until, 32] for stage in TINY.stages])}", shares])
+    material = prepare(settings, [str(text)], None, 0, Screen(quiet=True))
+    samples, vocabulary = material.streams["knowledge"], material.tokenizer.vocabulary
+    seen, rows = Counter[tuple[str, bool]](), samples.rows(0, 0, 29, 32)
+    for tokens, targets in zip(rows.tokens, rows.targets, strict=True):
+        names = vocabulary.names(np.where(targets == IGNORE, tokens, targets))
+        for first, second in (("harry", "potter"), ("new", "york")):
+            for at in range(len(names) - 1):
+                if (names[at], names[at + 1]) == (first, second):
+                    hidden = targets[at] != IGNORE, targets[at + 1] != IGNORE
+                    assert hidden[0] == hidden[1], names
+                    seen[f"{first} {second}", bool(hidden[0])] += 1
+    assert {(name, hidden) for name in ("harry potter", "new york") for hidden in (True, False)} == set(seen)
+
+    stream = next(one for one in settings.recipe.streams if one.name == "knowledge")
+    torch.manual_seed(0)
+    network = settings.recipe.build(vocabulary).eval()
+    batch = samples.batch(0, 0, 8, 32).of_stream(frozenset(stream.heads), stream.task)
+    with torch.inference_mode():
+        losses = network(batch).losses
+        logs = network.heads["masked_lm"].vocabulary(network.model(batch).hidden).log_softmax(-1)
+    masked = [(row, at) for row, at in np.argwhere(batch.targets.numpy() != IGNORE).tolist()]
+    by_hand = -np.mean([float(logs[row, at, batch.targets[row, at]]) for row, at in masked])
+    assert losses.keys() == {"masked_lm"}
+    assert float(losses["masked_lm"]) == pytest.approx(by_hand, abs=1e-4)
 
 
 def counts(folder: Path) -> Counter[str]:

@@ -138,7 +138,7 @@ def same_rows(one, other) -> bool:
     return np.array_equal(one.tokens, other.tokens) and np.array_equal(one.segments, other.segments)
 
 
-def assert_rows_of_training(folder: Path) -> None:
+def assert_rows_of_training(folder: Path, length: int = 32) -> None:
     """The questions about the triples of a run are the rows that it was trained on, but for their order."""
     record = RunFolder(folder).record
     material = prepare(
@@ -153,10 +153,40 @@ def assert_rows_of_training(folder: Path) -> None:
         ("relations", reader.missing_relation(numbers)),
         ("plausibility", reader.whole(numbers)),
     ):
-        plan = streams[name].plan(material.store, documents, 32, np.random.default_rng(0))
-        trained = streams[name].fill(material.store, plan, documents, vocabulary, 32)
+        plan = streams[name].plan(material.store, documents, length, np.random.default_rng(0))
+        trained = streams[name].fill(material.store, plan, documents, vocabulary, length)
         kind, questions = asked
-        assert same_rows(kind.fill(reader.names.store, questions, documents, vocabulary, 32), trained), name
+        assert same_rows(kind.fill(reader.names.store, questions, documents, vocabulary, length), trained), name
+
+
+def test_long_names_are_cut_in_questions_as_in_the_training(pretrained, plm, tmp_path):
+    """To the length of the rows of the run, although the network could read longer ones."""
+    rows = [(f"{person} {'the cat sees ' * 9}", "knows", f"{person} {'a house ' * 7}") for person in ("ann", "bob")]
+    path = write_triples(tmp_path / "long.tsv", rows)
+    ran = plm("pretrain", "kg-stage", path, "--from", pretrained, "--out", tmp_path / "out", "--steps", 1, *SMALL,
+              "--set", "stages=[[1.0, 16]]", "--set", "run.valid_share=0")  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert load(tmp_path / "out", "cpu").max_length > 16
+    assert_rows_of_training(tmp_path / "out", 16)
+
+
+def test_rows_that_are_too_short_for_a_token_of_each_name_are_refused(graph_file, pretrained, plm, tmp_path):
+    """Of six tokens, the name that is masked could be cut to nothing; of seven, each name has one."""
+    command = (
+        "pretrain",
+        "kg-stage",
+        graph_file,
+        "--from",
+        pretrained,
+        "--steps",
+        1,
+        *SMALL,
+        "--out",
+        tmp_path / "out",
+    )
+    ran = plm(*command, "--set", "stages=[[1.0, 6]]")
+    assert (ran.code, "need at least 7 tokens, as they hold 3 texts; found 6." in ran.err) == (2, True), ran.err
+    assert plm(*command, "--set", "stages=[[1.0, 7]]").code == 0
 
 
 def test_the_rows_of_a_question_are_those_of_the_training(facts, graph_file, pretrained, tmp_path):
@@ -454,6 +484,34 @@ def test_what_does_not_fit_is_refused(facts, graph_file, pretrained, mixed_corpu
     for command, message in cases:
         ran = plm(*command)
         assert (ran.code, message in ran.err, out.exists()) == (2, True, False), ran.err
+
+
+def test_sampling_weights_are_for_tables_of_triples_and_that_is_said(
+    graph_file, pretrained, mixed_corpus, plm, tmp_path
+):
+    more = write_triples(tmp_path / "more.tsv", [("oslo", "capital_of", "norway")] * 2)
+    text = tmp_path / "text.txt"
+    text.write_text(mixed_corpus.read_text(), encoding="utf-8")
+    command = ("pretrain", "kg-stage", graph_file, mixed_corpus, text, "--from", pretrained, "--out", tmp_path / "out",
+               "--steps", 1, *SMALL)  # fmt: skip
+    ran = plm(*command, "--weights", "1,2,1")
+    assert (ran.code, (tmp_path / "out").exists()) == (2, False)
+    assert f"for the tables of triples, of which there are 1: {graph_file}; found 3." in ran.err
+    assert "--set streams.text.weight=" in ran.err and len(ran.err.splitlines()) <= 3
+    assert plm(*command[:4], more, *command[4:], "--weights", "1,2").code == 0
+
+
+def test_doctor_shows_the_name_of_an_entity_that_is_masked(graph_file, mixed_corpus, plm):
+    found = plm("doctor", mixed_corpus, graph_file, "--recipe", "kg-stage", "--json").json  # text first, too
+    shown = list(zip(found["streams"], found["preview"], found["hidden"], strict=True))
+    named = {tuple(name.replace("_", " ") for name in row) for row in triples()}
+    for seen, whole, spans in [(*texts, spans) for stream, texts, spans in shown if stream == "entities"]:
+        parts = [part.replace("[CLS]", "").strip() for part in whole.split("[SEP]")[:3]]
+        assert tuple(parts) in named
+        ((begin, end),) = spans
+        assert whole[begin:end] in (parts[0], parts[2])
+        assert seen == whole[:begin] + "[MASK]" + whole[end:]
+    assert "entities" in found["streams"]
 
 
 def test_a_causal_model_is_refused(graph_file, mixed_corpus, plm, tmp_path):

@@ -1,7 +1,7 @@
 """Pairs of texts that are adjacent, apart in one document, or of different documents."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +15,8 @@ from plmkit.language import tr
 
 ADJACENT, APART, DIFFERENT = 0, 1, 2
 FEWEST = 3  # sentences of a document with two texts that are not adjacent
+FAR_OFF = 0.1  # of the share that each distance should have, a third
+LOOKED = 1_000  # documents whose pairs are counted for a remark
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,24 @@ class DistancePairs(TextPairs):
                     documents_count=len(documents),
                     longest=longest_of(store, documents),
                 )
+            )
+
+    def notes(self, store: TokenStore, documents: np.ndarray, length: int) -> Iterator[str]:
+        """How often each distance is drawn, if that is far from a third."""
+        some = documents[:: max(1, len(documents) // LOOKED)]
+        labels = self.plan(store, some, length, np.random.default_rng(0)).labels["distance"]
+        shares = np.bincount(labels, minlength=3) / max(1, len(labels))
+        if len(labels) and np.abs(shares - 1 / 3).max() > FAR_OFF:
+            yield tr(
+                "Distances of sentences: {adjacent:.0%} adjacent, {apart:.0%} apart in one document, {different:.0%} "
+                "in different documents, not a third each: {short:,} of {total:,} documents have fewer than {fewest} "
+                "sentences.",
+                adjacent=shares[ADJACENT],
+                apart=shares[APART],
+                different=shares[DIFFERENT],
+                short=int((np.diff(store.documents)[documents] < FEWEST).sum()),
+                total=len(documents),
+                fewest=FEWEST,
             )
 
     def plan(self, store: TokenStore, documents: np.ndarray, length: int, rng: np.random.Generator) -> StretchPlan:
@@ -77,6 +97,10 @@ class DistantTexts(DocumentPairs):
             begin, middle = self.moved_back(end, target)
         wanted, needed = self.below(3), max(1, target - (middle - begin))
         other = self.apart(begin, middle, needed) if wanted == APART else None
+        if wanted == APART and not other:  # of a short document, a single sentence leaves more
+            single = self.own[bisect_right(self.own, begin)]
+            other = self.apart(begin, single, max(1, target - (single - begin)))
+            middle = single if other else middle
         if other:
             first, second = sorted([(begin, middle), other])
             self.keep(self.cut(*first, *second), changed=APART)

@@ -1,6 +1,6 @@
 """Tables of triples (head, relation, tail), and of the names of what these speak about."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from plmkit.data.reading.cells import folded, found, is_blank, is_missing, liste
 from plmkit.data.reading.columns import Heading
 from plmkit.data.reading.files import File, format_of
 from plmkit.data.reading.source import CELLS
-from plmkit.data.reading.tables import table_heading
+from plmkit.data.reading.tables import numbered_lines, table_heading
 from plmkit.data.reading.whole import Table, check_file, read_table
 from plmkit.errors import InputError
 from plmkit.language import tr
@@ -92,7 +92,7 @@ def with_columns(path: Path, roles: dict[str, tuple[str, ...]], header: bool) ->
         return read_table(path, header=False), note
     table = read_table(path, header=header or format not in CELLS)
     # many graphs are published as .txt with tabs
-    return (split_at_tabs(table, len(roles)) if table.plain else table), None
+    return (split_at_tabs(table, roles) if table.plain else table), None
 
 
 def has_names(heading: Heading, roles: dict[str, tuple[str, ...]]) -> bool:
@@ -101,21 +101,22 @@ def has_names(heading: Heading, roles: dict[str, tuple[str, ...]]) -> bool:
     return sum(not columns.isdisjoint(names) for names in roles.values()) >= len(roles) - 1
 
 
-def split_at_tabs(table: Table, width: int) -> Table:
+def split_at_tabs(table: Table, roles: Collection[str]) -> Table:
     """Lines of plain text as rows of cells."""
     rows = [tuple(str(row[0]).split("\t")) for row in table.rows]
     for row, line in zip(rows, table.lines, strict=True):
-        if len(row) != width:
+        if len(row) != len(roles):
             raise InputError(
                 tr(
-                    "{where}: cells between tabs: {count}; expected {width}.\n"
-                    "Each line of plain text needs {width}, separated by tabs.",
+                    "{where}: cells between tabs: {count}; expected {width}: {roles}.\n"
+                    "Each line of this file needs them, separated by tabs.",
                     where=where(table.path, line),
                     count=len(row),
-                    width=width,
+                    width=len(roles),
+                    roles=tr(", ").join(roles),
                 )
             )
-    return replace(table, columns=numbered(width), rows=list(rows), header=False, plain=False)
+    return replace(table, columns=numbered(len(roles)), rows=list(rows), header=False, plain=False)
 
 
 def chosen(table: Table, roles: dict[str, tuple[str, ...]]) -> dict[str, str]:
@@ -179,8 +180,22 @@ def cells_at(table: Table, row: Sequence[object], places: Sequence[int], roles: 
 
 def holds_triples(file: File) -> bool:
     """Whether a table has columns of head, relation and tail by their names."""
+    return all(not set(names).isdisjoint(columns_of(file)) for names in NAMES.values())
+
+
+def may_hold_triples(file: File) -> bool:
+    """Whether a file could be a table of triples, perhaps without a header: three cells in its first line."""
+    if file.format in CELLS:
+        return holds_triples(file) or len(columns_of(file)) == len(NAMES)
+    if file.format == "txt":
+        lines = (line for _, line in numbered_lines(str(file.path), file.compression))
+        return next((line for line in lines if not is_blank(line)), "").count("\t") == len(NAMES) - 1
+    return file.format == "parquet" or holds_triples(file)
+
+
+def columns_of(file: File) -> list[str]:
+    """The cells of the first row, or the keys of the first object; nothing of plain text."""
     if file.format not in (*CELLS, "jsonl"):
-        return False
+        return []
     heading = table_heading(str(file.path), file.format, file.compression)
-    columns = {folded(column) for column in heading.columns} if heading else set()
-    return all(columns & set(names) for names in NAMES.values())
+    return [folded(column) for column in heading.columns] if heading else []

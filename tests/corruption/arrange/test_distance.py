@@ -1,5 +1,7 @@
 """Pairs of texts: adjacent, apart in one document, or of two documents, by construction."""
 
+import re
+
 import numpy as np
 import pytest
 from stores import all_documents, document_of, random_store, store_of
@@ -45,6 +47,25 @@ def test_each_distance_is_a_third_of_the_rows():
     plan, labels = plan_of()
     assert len(plan) > 3000
     assert np.bincount(labels) / len(labels) == pytest.approx([1 / 3] * 3, abs=0.03)
+
+
+def test_each_distance_is_a_third_of_the_rows_of_documents_that_are_as_short_as_can_be():
+    """Of three sentences, only the first and the last are apart."""
+    store = random_store(3000, (3, 4), (5, 30))
+    _, labels = plan_of(store)
+    assert np.bincount(labels) / len(labels) == pytest.approx([1 / 3] * 3, abs=0.04)
+    assert not list(DistancePairs().notes(store, all_documents(store), 128))
+
+
+def test_shares_that_are_far_from_a_third_are_remarked():
+    store = store_of(*([5] * (1 + number % 2) for number in range(600)), *([[5, 5, 5]] * 200))
+    _, labels = plan_of(store)
+    shares = np.bincount(labels) / len(labels)
+    (said,) = DistancePairs().notes(store, all_documents(store), 128)
+    assert said.endswith("not a third each: 600 of 800 documents have fewer than 3 sentences.")
+    found = [int(share) / 100 for share in re.findall(r"(\d+)%", said)]
+    assert found == pytest.approx(shares[[ADJACENT, APART, DIFFERENT]].tolist(), abs=0.05)
+    assert shares[DIFFERENT] > 0.5
 
 
 def test_the_lengths_do_not_tell_the_distance():
