@@ -5,6 +5,7 @@ from dataclasses import replace
 from plmkit.architectures.captioner import Captioner
 from plmkit.corruption.arrange.captions import ImageCaptions
 from plmkit.objectives.causal_lm import CausalLM
+from plmkit.objectives.doubly_stochastic_attention import DoublyStochasticAttention
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW
@@ -13,8 +14,7 @@ from plmkit.tokenizers.counted import Words
 
 NOTES = (
     "The paper's regions come from a VGG network trained on ImageNet, which is not trained further; ours come from "
-    "convolutions trained with the decoder. Input and output embeddings are tied, and the loss has no term for how "
-    "evenly attention covers the image."
+    "convolutions trained with the decoder. Input and output embeddings are tied."
 )
 FOR_MINUTES = (
     "size", "image size", "batch", "warm-up", "schedule", "optimizer", "clipping", "dropout", "vocabulary",
@@ -34,7 +34,7 @@ def caption_base() -> Recipe:
         architecture=Captioner(  # 3.1.1: 14 × 14 regions of 512; released code: words 100, LSTM 1000
             layers=1, width=100, cell=1000, features=512, image_size=224, convolutions=4, dropout=0.5
         ),
-        objectives=(CausalLM(),),
+        objectives=(CausalLM(), DoublyStochasticAttention()),  # 4.2.1, equation 14
         stages=(Stage(length=64),),
         schedule=Schedule(
             steps=50_000,
