@@ -21,7 +21,7 @@ from plmkit.distillation.general import (
     teacher_parts,
 )
 from plmkit.distillation.initial import AUTO, initial_layers
-from plmkit.distillation.methods import DEFAULT, alone
+from plmkit.distillation.methods import DEFAULT, FROZEN_POSITIONS, alone
 from plmkit.distillation.run import Distilled, distill_task, distill_text
 from plmkit.distillation.settings import Distillation, settle_distillation
 from plmkit.distillation.task import Teaching, Untaught, check_teacher, student_parts
@@ -309,7 +309,10 @@ def distil_text(given: Distilling, teacher: Parts, student: Student, screen: Scr
     layers = initial_layers(given.init)
     recipe = prepare_recipe(student, teacher, given.method or DEFAULT)
     causal = is_causal(student.recipe)
-    guide = TeacherGuide(teacher, causal, layers, student.start is not None, masked=not causal)
+    guide = TeacherGuide(
+        teacher, causal, layers, student.start is not None, masked=not causal,
+        frozen_positions=(given.method or DEFAULT) in FROZEN_POSITIONS,
+    )  # fmt: skip
     tokenizer = check_tokenizer(given, student) or teacher.folder
     guide.alignment(load_tokenizer(student.start or tokenizer))  # refuses other languages before any text is read
     common: dict[str, Any] = {

@@ -53,6 +53,7 @@ from plmkit.objectives.contract import Objective
 from plmkit.objectives.direction_lm import BackwardLM, ForwardLM
 from plmkit.objectives.distillation import SoftTargets
 from plmkit.objectives.distillation_states import AttentionMatching, CosineStates, HiddenMatching, RelationMatching
+from plmkit.objectives.doubly_stochastic_attention import DoublyStochasticAttention
 from plmkit.objectives.image_match import ImageMatch
 from plmkit.objectives.masked_lm import MaskedLM
 from plmkit.objectives.masked_regions import MaskedRegions
@@ -97,6 +98,7 @@ OBJECTIVES: tuple[type[Objective], ...] = (
     AdaptiveLM, AuxiliaryLM, CausalLM, PermutedLM, ForwardLM, BackwardLM, TranslationLM, CapitalPrediction,
     TokenDocumentRelation, SentenceReordering, SentenceDistance, DiscourseRelation, SearchRelevance,
     EntityPrediction, RelationPrediction, TriplePlausibility, ImageMatch, MaskedRegions,
+    DoublyStochasticAttention,
     SoftTargets, CosineStates, HiddenMatching, AttentionMatching, RelationMatching,
 )  # fmt: skip
 OPTIMIZERS = (Adadelta, Adagrad, Adamax, AdamW, BertAdam, Lamb, Momentum)

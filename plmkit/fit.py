@@ -21,8 +21,8 @@ def check_fit(recipe: "Recipe") -> None:
         check_steps(recipe.name, stream.steps)
     check_stages(recipe.stages)
     check_streams(recipe)
-    check_objectives(recipe)
     check_architecture(recipe)
+    check_objectives(recipe)
 
 
 def check_steps(name: str, steps: Sequence[Step]) -> None:

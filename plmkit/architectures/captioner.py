@@ -69,7 +69,7 @@ class Captioner(Architecture):
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"hidden", "layers"})
+        return frozenset({"hidden", "layers", "region_attention"})
 
     def layer_of(self, name: str) -> int | None:
         """`cells.0.weight_ih` belongs to the first layer, and what reads the image does too."""
@@ -104,11 +104,12 @@ class CaptionerModel(GeneratingModel["CaptionState"]):
     def forward(self, batch: Batch) -> States:
         assert batch.images is not None
         steps = self.steps(batch.source.tokens, self.look(batch.images))
-        embedded, outputs, contexts = zip(*steps, strict=True)
+        embedded, outputs, contexts, weights = zip(*steps, strict=True)
         words, context = torch.stack(embedded, 1), torch.stack(contexts, 1)
         layers = [torch.stack(layer, 1) for layer in zip(*outputs, strict=True)]  # (B, L, cell) each
         hidden = self.dropout(self.combine(words, layers[-1], context))
-        return States(hidden=hidden, layers=(words, *layers[:-1], hidden) if batch.all_layers else None)
+        below = (words, *layers[:-1], hidden) if batch.all_layers else None
+        return States(hidden=hidden, layers=below, region_attention=torch.stack(weights, 1))
 
     def look(self, images: Tensor) -> "CaptionState":
         """The state before the first word: regions of the image, and an LSTM that has read their mean."""
@@ -117,8 +118,8 @@ class CaptionerModel(GeneratingModel["CaptionState"]):
         state = [(layer[:, 0], layer[:, 1]) for layer in begin.unbind(1)]
         return CaptionState(regions, self.attention.project(regions), state)
 
-    def steps(self, tokens: Tensor, state: "CaptionState") -> Iterator[tuple[Tensor, list[Tensor], Tensor]]:
-        """At each token its embedding, the output of every layer and the context; changes the state."""
+    def steps(self, tokens: Tensor, state: "CaptionState") -> Iterator[tuple[Tensor, list[Tensor], Tensor, Tensor]]:
+        """At each token its embedding, the output of every layer, the context and its weights; changes the state."""
         weights = []
         for embedded in self.dropout(self.embed(tokens)).unbind(1):  # (B, width)
             weight = self.attention(state.cells[-1][0], state.keys)  # (B, regions)
@@ -129,7 +130,7 @@ class CaptionerModel(GeneratingModel["CaptionState"]):
                 below = cells[-1][0]
             state.cells = cells
             weights.append(weight)
-            yield embedded, [output for output, _ in cells], context
+            yield embedded, [output for output, _ in cells], context, weight
         state.length += tokens.shape[1]
         record(lambda: torch.stack(weights, 1)[:, None], kind="cross")
 
@@ -149,7 +150,7 @@ class CaptionerModel(GeneratingModel["CaptionState"]):
     def extend(self, tokens: Tensor, cache: "CaptionState") -> Tensor:
         """(B, n) next tokens → (B, n, width) states."""
         steps = self.steps(tokens, cache)
-        return torch.stack([self.combine(embedded, outputs[-1], context) for embedded, outputs, context in steps], 1)
+        return torch.stack([self.combine(embedded, outputs[-1], context) for embedded, outputs, context, _ in steps], 1)
 
 
 class RegionAttention(nn.Module):

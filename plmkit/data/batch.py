@@ -204,6 +204,7 @@ class States:
     region_hidden: Tensor | None = None  # (B, R, visual width) last layer over image regions
     region_inputs: Tensor | None = None  # (B, R, features) these regions as they were before any was masked
     region_visible: Tensor | None = None  # (B, R) False where an image has fewer regions
+    region_attention: Tensor | None = None  # (B, L, R) weights by which each position reads them, which add up to 1
     guesses: Tensor | None = None  # (N, candidates) a generator's logits at the N masked tokens, row by row
     sampled: Tensor | None = None  # (N,) the tokens sampled in their place
     replaced: Tensor | None = None  # (B, L) True where the input token is not the original

@@ -10,7 +10,7 @@ import torch
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.data.reading.columns import Say
 from plmkit.distillation.alignment import Alignment, align
-from plmkit.distillation.initial import RANDOM, by_text, chosen_layers, initialise
+from plmkit.distillation.initial import POSITIONS, RANDOM, by_text, chosen_layers, from_teacher, initialise
 from plmkit.distillation.methods import alone, distilled, find_method, lm_of
 from plmkit.distillation.teacher import NetworkTeacher, check_comparable, has_lm_head, shape_of, teacher_network
 from plmkit.errors import SettingError
@@ -68,6 +68,7 @@ class TeacherGuide:
     layers: str | tuple[int, ...]  # of --init
     starts: bool  # the student has weights of its own
     masked: bool = False  # tokens of the student's rows are masked
+    frozen_positions: bool = False  # position embeddings that come from the teacher are not trained
 
     @cached_property
     def as_json(self) -> dict[str, Any]:
@@ -101,7 +102,18 @@ class TeacherGuide:
         else:
             say(tr("The student's layers have another shape than the teacher's, so it is initialised randomly."))
 
+    def takes_positions(self, network: Network) -> bool:
+        """Whether the student's position embeddings come from the teacher: the same when a run is resumed."""
+        student, architecture = network.model.settings, self.parts.architecture
+        if self.layers == RANDOM or self.starts or type(student) is not type(architecture):
+            return False
+        layers = chosen_layers(self.layers, student.layers, architecture.layers)
+        return POSITIONS in (from_teacher(network.state_dict(), self.parts.weights, layers) or {})
+
     def attach(self, network: Network, tokenizer: Tokenizer, device: torch.device, say: Say) -> None:
+        if self.frozen_positions and self.takes_positions(network):
+            network.get_parameter(POSITIONS).requires_grad_(False)
+            say(tr("Position embeddings are the teacher's and are not trained, as in the released code of DistilBERT."))
         alignment = self.alignment(tokenizer)
         if alignment is not None:
             say(

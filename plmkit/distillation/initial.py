@@ -14,7 +14,8 @@ from plmkit.network import Network
 
 AUTO, RANDOM = "auto", "random"
 OF_TOKENS = ("model.embed.tokens.weight", "vocabulary.bias")  # weights with a row for each token
-CUT = (*OF_TOKENS, "model.embed.positions.weight")  # of which a part may do
+POSITIONS = "model.embed.positions.weight"
+CUT = (*OF_TOKENS, POSITIONS)  # of which a part may do
 
 
 def initial_layers(text: str) -> str | tuple[int, ...]:

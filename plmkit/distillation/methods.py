@@ -25,6 +25,7 @@ METHODS: dict[str, Way] = {
     "soft": lambda lm, shape: (lm, SoftTargets()),  # Hinton et al., 2015
 }  # fmt: skip
 DEFAULT = "distilbert"
+FROZEN_POSITIONS = frozenset({"distilbert"})  # released code: position embeddings of the teacher are not trained
 
 
 def find_method(name: str) -> Way:

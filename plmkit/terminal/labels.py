@@ -7,6 +7,7 @@ NAMES = (
     "masked_lm", "next_sentence", "sentence_order", "real_dialogue", "span_boundary", "generator_lm", "replaced_token",
     "adversarial_generator", "adaptive_lm", "auxiliary_lm", "causal_lm", "permuted_lm", "translation_lm", "smoothing",
     "forward_lm", "backward_lm", "forward", "backward", "image_match", "masked_regions", "match", "regions",
+    "doubly_stochastic_attention", "coverage",
     "capital_prediction", "token_document_relation", "sentence_reordering", "sentence_distance", "discourse_relation",
     "search_relevance", "capitals", "elsewhere", "order", "distance", "discourse", "relevance",
     "entity_prediction", "relation_prediction", "triple_plausibility", "entity", "relation", "plausible",

@@ -55,6 +55,37 @@ def test_a_method_trains_resumes_and_leaves_a_model(method, plm, pretrained, mix
     assert record.teacher["folder"] == str(pretrained)
 
 
+@pytest.mark.parametrize(
+    ("options", "frozen"),
+    [
+        ([], True),
+        (["--init", "2"], True),
+        (["--init", "random"], False),
+        (sets("architecture.width=16"), False),  # layers of another shape: random weights
+        (["--method", "soft"], False),
+    ],
+)
+def test_distilberts_positions_stay_as_the_teacher_has_them(options, frozen, plm, pretrained, mixed_corpus, tmp_path):
+    """As in the released code; the run is stopped and resumed. What does not come from the teacher is trained."""
+    out = tmp_path / "run"
+    command = ["distill", pretrained, "bert-tiny", mixed_corpus, "--out", out, "--steps", 8, *sets(), *options]
+    stop_at(6, plm, command)
+    ran = plm(*command)
+    assert ran.code == 0, ran.err
+    assert ("Position embeddings are the teacher's and are not trained" in ran.out + ran.err) == frozen
+    teacher, student = (load_file(folder / "model.safetensors") for folder in (pretrained, out))
+    name = "model.embed.positions.weight"
+    assert (student[name].shape == (64, 32)) == ("architecture.width=16" not in options)
+    same = student[name].shape == teacher[name][:64].shape and bool((student[name] == teacher[name][:64]).all())
+    assert same == frozen
+    assert student.keys() <= teacher.keys()
+    layer = f"model.blocks.{1 if '2' in options else 0}."
+    for own, weight in student.items():
+        theirs = teacher[own.replace("model.blocks.0.", layer)]
+        if own != name and "pooler" not in own and weight.shape == theirs.shape:  # no objective reads the pooler
+            assert not (weight == theirs).all(), own
+
+
 def test_a_wider_teacher_needs_learned_maps_which_the_model_does_not_keep(plm, pretrained, mixed_corpus, tmp_path):
     ran = plm(
         "distill", pretrained, "bert-tiny", mixed_corpus, "--out", tmp_path / "run", "--method", "tinybert", "--steps",

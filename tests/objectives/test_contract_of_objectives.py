@@ -49,6 +49,7 @@ def network_of(kind: type[Objective]) -> Network:
         )
         return network
     tiny.append(find("kg-stage"))
+    tiny.append(replace(find("caption-tiny"), objectives=find("caption-base").objectives))
     return next(recipe for recipe in tiny if kind in map(type, recipe.objectives)).build(unnamed(30))
 
 
