@@ -349,6 +349,7 @@ POINTS = {  # settings, by how they end or begin, and what a note calls them
     r"architecture\.max_length|stages\..*": "length",
     r"streams\..*\.arrangement\.captions": "captions per row",
     r"objectives\.MaskedRegions\.detector_classes": "targets of masked regions",
+    r"objectives\.DoublyStochasticAttention\..*": "objectives",
     r"architecture\.(local_heads|initialiser)": "initial weights",
     r"architecture\.initial_range|initialisation\..*|objectives\..*corpus_vocabulary": "initial weights",
     r"streams\..*\.maskings\.\w*Masking\..*": "masking",
