@@ -43,7 +43,8 @@ class Set:
         """Of a fine-tuning from there."""
         alone = [ALONE] if find_kind(self.kind).has_linear_model and start != PRETRAINED else []
         scratch = ["task.scratch=true"] if start == SCRATCH else []
-        return [f"task.length={self.length}", "run.threads=1", *alone, *scratch]
+        trainers = ["task.shape=linear_to_zero"] if start == REAL else []  # the schedule of transformers' Trainer
+        return [f"task.length={self.length}", "run.threads=1", *alone, *scratch, *trainers]
 
 
 SETS = (
