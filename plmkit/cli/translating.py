@@ -60,6 +60,8 @@ def translate(
         if file == "-" or is_file(file):
             raise SettingError(tr("--attention shows one text: give the text itself instead of a file."))
     loaded = opened(model, quiet)
+    if attention is not None:
+        loaded.attend(file, target=file)  # a model without attention is refused before it translates
     found = translate_file(
         loaded, file, out, options, screen(quiet), as_json=as_json, column=source, header=not no_header
     )

@@ -17,3 +17,16 @@ def test_a_file_has_no_single_alignment(plm, translating, tmp_path):
     ran = plm("translate", translating, tmp_path / "two.txt", "--attention", tmp_path / "page.html")
     assert (ran.code, ran.out, "--attention shows one text" in ran.err) == (2, "", True)
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_model_without_attention_is_refused_before_it_translates(plm, tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("en\tfr\n" + "a red dog\tun chien rouge\nthe old cat\tle vieux chat\n" * 20, encoding="utf-8")
+    ran = plm(
+        "pretrain", "rnn-tiny", pairs, "--out", tmp_path / "plain", "--steps", 2, "--quiet",
+        "--set", "tokenizer=Words", "--set", "architecture.width=8", "--set", "run.threads=1",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    ran = plm("translate", tmp_path / "plain", "a red dog", "--attention", tmp_path / "page.html")
+    assert (ran.code, ran.out, "has no attention to look at" in ran.err) == (2, "", True)
+    assert not (tmp_path / "page.html").exists()
