@@ -82,5 +82,5 @@ def test_the_best_span_is_in_the_text_in_order_and_not_too_long():
     offsets = [None, (0, 2), (3, 5), (6, 9), None]
     start, end = np.array([9.0, 1, 0, 3, 0]), np.array([9.0, 5, 2, 1, 0])
     assert best_span(start, end, offsets, 20, 30) == (6.0, (0, 2))
-    assert best_span(np.array([9.0, 1, 0, 3, 0]), np.array([9.0, 0, 2, 4, 0]), offsets, 20, 1) == (7.0, (6, 9))
+    assert best_span(np.array([9.0, 6, 0, 1, 0]), np.array([9.0, 0, 2, 4, 0]), offsets, 20, 1) == (6.0, (0, 2))
     assert best_span(start, end, offsets, 1, 30)[1] is None
