@@ -1,14 +1,20 @@
 """Every kind of task on real sets: pretrained for minutes, published, from random weights, and without a network.
 
 python -m benchmarks.task_table --data FOLDER --model zh=RUN --model en=RUN --real zh=DIR --real en=DIR --out DIR
-    [--rows 2000] [--scored 1000] [--seeds 3] [--epochs 3] [--only sst2 ...] [--theirs]
+    [--rows 2000] [--scored 1000] [--seeds 3] [--epochs 3] [--only sst2 ...] [--start ...] [--theirs [--their-seeds 1]]
 
 `--data` holds one folder per set with train and, as far as there are any, dev and test: TSV, or JSON lines. Where one
-of the two is missing, the other is the test and a tenth of the training rows is dev. The same command resumes where an
-earlier one stopped. `--theirs` trains the published models with transformers' Trainer too, at the same settings.
+of the two is missing, the other is the test and a tenth of the training rows is dev. Rows of `qa` are questions; the
+questions about a text stay together. The same command resumes where an earlier one stopped. Several at the same time
+may write to one `--out` if they differ in `--only` or `--start`.
+
+`--theirs` trains the published models with transformers' Trainer too, at the same settings, from the same folders;
+it reads the settings of our run from the published model, which has to be done before. `slots` and `rank` have no
+example script in transformers, and are trained by ours alone.
 """
 
 import argparse
+import json
 import random
 import resource
 import subprocess
@@ -18,13 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.shared import say, table
-from benchmarks.small_budget import keep, known, mean_and_deviation, plm, sets
+from benchmarks.small_budget import keep, known, mean, mean_and_deviation, plm, sets
+from benchmarks.task_floor import floor_scores
 from benchmarks.task_trainer import THEIRS, train_theirs
 from plmkit.storage.files import read_json, write_text
 from plmkit.tasks.registry import find_kind
 
 PARTS = ("train", "dev", "test")
 PRETRAINED, SCRATCH, REAL, TRAINER = "pretrained", "random weights", "published", "published, transformers"
+NO_NETWORK = "without a network"
 ALONE = "task.ngrams=false"  # but for what is pretrained for minutes, which is mixed with a linear model as by default
 
 
@@ -41,7 +49,7 @@ class Set:
 
     def settings(self, start: str) -> list[str]:
         """Of a fine-tuning from there."""
-        alone = [ALONE] if find_kind(self.kind).has_linear_model and start != PRETRAINED else []
+        alone = [ALONE] if find_kind(self.kind)().has_linear_model and start != PRETRAINED else []
         scratch = ["task.scratch=true"] if start == SCRATCH else []
         trainers = ["task.shape=linear_to_zero"] if start == REAL else []  # the schedule of transformers' Trainer
         return [f"task.length={self.length}", "run.threads=1", *alone, *scratch, *trainers]
@@ -72,6 +80,7 @@ def main() -> None:
         if asked.only and one.name not in asked.only:
             continue
         files = cut_files(asked, one)
+        write_floor(asked, one, files)
         for start in starts(asked, one):
             try:
                 one_run(asked, one, start, files)
@@ -90,27 +99,53 @@ def starts(asked: argparse.Namespace, one: Set) -> list[tuple[str, Path]]:
     return [(name, path) for name, path in found.items() if not asked.start or name in asked.start]
 
 
+def write_floor(asked: argparse.Namespace, one: Set, files: dict[str, Path]) -> None:
+    """What needs no network, unless that is done; it takes seconds."""
+    figures = figures_of(asked, one, NO_NETWORK)
+    if not figures.is_file():
+        keep(figures, {**floor_scores(one.kind, files), "about": about(asked, one, NO_NETWORK, files)})
+
+
+def about(asked: argparse.Namespace, one: Set, start: str, files: dict[str, Path], **more: float) -> dict[str, Any]:
+    """What a result belongs to."""
+    counts = {part: sum(map(size_of, groups_of(path, None)[1])) for part, path in files.items()}
+    return {"set": vars(one), "start": start, "rows": counts, "epochs": asked.epochs, **more}
+
+
+def figures_of(asked: argparse.Namespace, one: Set, start: str) -> Path:
+    return asked.out / "figures" / f"{stem_of(one, start)}.json"
+
+
+def stem_of(one: Set, start: str) -> str:
+    return f"{one.name}-{start.replace(',', '').replace(' ', '-')}"
+
+
 def one_run(asked: argparse.Namespace, one: Set, start: tuple[str, Path], files: dict[str, Path]) -> None:
     """Fine-tune and score, unless that is done."""
     name, model = start
-    stem = f"{one.name}-{name.replace(',', '').replace(' ', '-')}"
-    figures, out = asked.out / "figures" / f"{stem}.json", asked.out / "runs" / stem
+    figures, out = figures_of(asked, one, name), asked.out / "runs" / stem_of(one, name)
     if figures.is_file():
         return
-    seeds = asked.seeds if name != SCRATCH else 1
+    seeds = asked.their_seeds or asked.seeds if name == TRAINER else asked.seeds
     before = processor_seconds()
     if name == TRAINER:
         say(f"\n{one.name}: transformers' Trainer")
-        ours = read_json(asked.out / "runs" / f"{one.name}-{REAL}" / "run.json")
-        result = train_theirs(one.kind, model, files, ours, seeds)
+        result = train_theirs(one.kind, model, files, our_settings(asked, one), seeds)
     else:
         given = [text for part, path in files.items() for text in (f"--{part}", str(path))]
         settings = [*one.settings(name), *asked.set]
         options = ["--task", one.kind, "--epochs", f"{asked.epochs:g}", "--seeds", str(seeds), "--out", str(out)]
         result = known(figures, out) or plm("finetune", str(model), *given, *options, *sets(settings))
-    seconds = processor_seconds() - before
-    about = {"set": vars(one), "start": name, "rows": asked.rows, "cpu_seconds": round(seconds, 1)}
-    keep(figures, {**result, "about": about})
+    seconds = round(processor_seconds() - before, 1)
+    keep(figures, {**result, "about": about(asked, one, name, files, cpu_seconds=seconds)})
+
+
+def our_settings(asked: argparse.Namespace, one: Set) -> dict[str, Any]:
+    """The settings of our run from the published model, which theirs has too."""
+    kept = asked.out / "runs" / stem_of(one, REAL) / "run.json"
+    if not figures_of(asked, one, REAL).is_file() or not kept.is_file():
+        sys.exit(f"task_table: theirs has the settings of ours, but {kept.parent} is not finished. Run '{REAL}' first.")
+    return read_json(kept)
 
 
 def processor_seconds() -> float:
@@ -159,13 +194,20 @@ def groups_of(path: Path, column: int | None) -> tuple[str, list[list[str]]]:
 
 
 def first_lines(groups: list[list[str]], most: int) -> list[str]:
-    """Whole groups, up to this many lines."""
+    """Whole groups, up to this many rows."""
     taken: list[str] = []
+    rows = 0
     for group in groups:
-        if taken and len(taken) + len(group) > most:
+        rows += size_of(group)
+        if taken and rows > most:
             break
         taken += group
     return taken
+
+
+def size_of(lines: list[str]) -> int:
+    """Rows in these lines: of a text with questions, each is one."""
+    return sum(len(json.loads(line)["qas"]) if line.startswith("{") and '"qas"' in line else 1 for line in lines)
 
 
 # --- table
@@ -176,27 +218,44 @@ def report(out: Path) -> str:
     found = [read_json(path) for path in sorted((out / "figures").glob("*.json"))]
     cells = {(one["about"]["set"]["name"], one["about"]["start"]): one for one in found}
     names = [start for start in (SCRATCH, PRETRAINED, REAL, TRAINER) if any(key[1] == start for key in cells)]
+    beside = ("points", "times as fast") if TRAINER in names else ()
     rows = []
     for one in SETS:
-        own = [cells.get((one.name, start)) for start in names]
-        if any(own):
-            shown = [cell_of(cell, one.measure) if cell else "" for cell in own]
-            floor = cells.get((one.name, PRETRAINED)) or cells.get((one.name, REAL))
-            rows.append((one.name, one.kind, one.measure, floor_of(floor, one) if floor else "", *shown))
-    return table(("set", "kind", "score", "without a network", *names), rows)
+        own = {start: cells[one.name, start] for start in (NO_NETWORK, *names) if (one.name, start) in cells}
+        if own:
+            shown = [cell_of(own[start], one.measure) if start in own else "" for start in names]
+            floor = floor_of(own[NO_NETWORK], one) if NO_NETWORK in own else ""
+            compared = comparison(own[REAL], own[TRAINER], one.measure) if {REAL, TRAINER} <= own.keys() else ("", "")
+            count = next(iter(own.values()))["about"]["rows"]["train"]
+            rows.append((one.name, one.kind, f"{count:,}", one.measure, floor, *shown, *compared[: len(beside)]))
+    return table(("set", "kind", "rows", "score", NO_NETWORK, *names, *beside), rows)
+
+
+def scores_of(figures: dict[str, Any], measure: str) -> list[float]:
+    return [run["test"][measure] for run in figures["seeds"]]
+
+
+def minutes_of(figures: dict[str, Any]) -> float:
+    """Of the processor, per seed."""
+    return float(figures["about"]["cpu_seconds"]) / 60 / len(figures["seeds"])
 
 
 def cell_of(figures: dict[str, Any], measure: str) -> str:
-    values = [run["test"][measure] for run in figures["seeds"]]
-    return f"{mean_and_deviation(values)} ({figures['about']['cpu_seconds'] / 60:.1f} min)"
+    return f"{mean_and_deviation(scores_of(figures, measure))} ({minutes_of(figures):.1f} min)"
+
+
+def comparison(ours: dict[str, Any], theirs: dict[str, Any], measure: str) -> tuple[str, str]:
+    """By how many points ours is ahead of theirs, on the mean over seeds, and how many times as fast."""
+    points = 100 * (mean(scores_of(ours, measure)) - mean(scores_of(theirs, measure)))
+    return f"{points:+.1f}", f"{minutes_of(theirs) / minutes_of(ours):.1f}" if minutes_of(ours) else ""
 
 
 def floor_of(figures: dict[str, Any], one: Set) -> str:
     """The linear model where the kind has one, else the best answer that needs no network."""
     if linear := figures.get("linear"):
-        return f"{100 * next(iter(linear.values()))['test']:.1f} (linear model)"
-    every = figures.get("baselines", {}).get("test") or [figures["baseline"]["test"]]
-    best = max((each for each in every if each["measure"] == one.measure), key=lambda each: each["score"], default=None)
+        return f"{100 * linear['test']:.1f} (linear model)"
+    known = [each for each in figures["baselines"] if each["measure"] == one.measure]
+    best = max(known, key=lambda each: each["score"], default=None)
     return "" if best is None else f"{100 * best['score']:.1f} ({best['answer']})"
 
 
@@ -208,7 +267,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for runs and figures")
     parser.add_argument("--rows", type=int, default=2000, help="maximum number of training rows [2000]")
     parser.add_argument("--scored", type=int, default=1000, help="maximum number of rows of dev, and of test [1000]")
-    parser.add_argument("--seeds", type=int, default=3, help="of fine-tuning; one from random weights [3]")
+    parser.add_argument("--seeds", type=int, default=3, help="of fine-tuning [3]")
+    parser.add_argument("--their-seeds", type=int, help="of transformers' Trainer; as many as of ours by default")
     parser.add_argument("--epochs", type=float, default=3.0)
     parser.add_argument("--only", nargs="+", choices=[one.name for one in SETS], help="these sets")
     parser.add_argument("--start", nargs="+", choices=(PRETRAINED, SCRATCH, REAL, TRAINER), help="these columns")

@@ -1,6 +1,12 @@
-"""The fine-tunings of task_table with transformers' Trainer: the same rows, batches, learning rate and epochs."""
+"""The fine-tunings of task_table with transformers' Trainer: the same rows, batches, learning rate and epochs.
 
-from collections.abc import Callable, Sequence
+Each kind is trained as the library's example script of it trains (run_glue, run_ner, run_qa, run_swag), from the same
+folder, and its predictions are scored by our own scorer of the kind. Rows of mixed length are grouped, which
+the scripts leave to the user. `slots` and `rank` have no example script, and so no column of theirs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -8,110 +14,111 @@ from typing import Any
 import numpy as np
 
 from benchmarks.loops import sampling
+from benchmarks.task_encoding import ENCODERS, Encoded
 from plmkit.data.reading.columns import Search
 from plmkit.tasks.contract import Row
 from plmkit.tasks.registry import find_kind
 from plmkit.tasks.rows import read_labelled
 
-THEIRS = ("classify", "pair", "nli", "regress", "tag")  # kinds that the library's examples have a script for
-Rows = Sequence[Row]
+CLASSES = {  # by kind: those of the library's example scripts
+    "classify": "AutoModelForSequenceClassification",
+    "pair": "AutoModelForSequenceClassification",
+    "nli": "AutoModelForSequenceClassification",
+    "regress": "AutoModelForSequenceClassification",
+    "tag": "AutoModelForTokenClassification",
+    "qa": "AutoModelForQuestionAnswering",
+    "choose": "AutoModelForMultipleChoice",
+}
+THEIRS = tuple(CLASSES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What every seed is trained on, and how."""
+
+    task: Any
+    model: Path
+    rows: dict[str, list[Row]]
+    settings: dict[str, Any]  # of our run
+    length: int
+
+
+def read_parts(kind: str, files: dict[str, Path]) -> tuple[Any, dict[str, list[Row]]]:
+    """The task as its training rows determine it, and all rows."""
+    task: Any = find_kind(kind)()
+    rows = {part: read_labelled(path, task, Search(), lambda text: None).rows for part, path in files.items()}
+    return task.learn(rows["train"], files["train"]), rows
 
 
 def train_theirs(kind: str, model: Path, files: dict[str, Path], ours: dict[str, Any], seeds: int) -> dict[str, Any]:
     """Scores of every seed, as `plm finetune --json` gives them."""
-    task = find_kind(kind)()
-    rows = {part: read_labelled(path, task, Search(), lambda text: None).rows for part, path in files.items()}
-    task = task.learn(rows["train"], files["train"])
-    runs = [one_seed(task, model, rows, ours["task"], ours["tasks"][0]["length"], seed) for seed in range(seeds)]
-    return {"seeds": runs}
+    task, rows = read_parts(kind, files)
+    case = Case(task=task, model=model, rows=rows, settings=ours["task"], length=ours["tasks"][0]["length"])
+    return {"seeds": [one_seed(case, seed) for seed in range(seeds)]}
 
 
-def one_seed(task: Any, model: Path, rows: dict[str, Rows], settings: dict[str, Any], length: int, seed: int) -> Any:
+def one_seed(case: Case, seed: int) -> dict[str, Any]:
     """The epoch that is best on dev, scored on test."""
     import torch
-    from transformers import (
-        AutoModelForSequenceClassification,
-        AutoModelForTokenClassification,
-        AutoTokenizer,
-        DataCollatorForTokenClassification,
-        DataCollatorWithPadding,
-        Trainer,
-        TrainingArguments,
-        set_seed,
-    )
+    import transformers
+    from transformers import AutoTokenizer, Trainer, TrainingArguments, set_seed
 
     set_seed(seed)
     torch.set_num_threads(1)
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    tags = task.kind == "tag"
-    outputs = max(1, len(task.classes))
-    cls = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
-    network = cls.from_pretrained(model, num_labels=outputs)
-    encode = encoder_of(task, tokenizer, length)
-    parts = {name: [encode(row) for row in some] for name, some in rows.items()}
-    steps = settings["epochs"] * -(-len(parts["train"]) // settings["batch"])
+    task, settings = case.task, case.settings
+    tokenizer = AutoTokenizer.from_pretrained(case.model)
+    encode = ENCODERS.get(task.kind, ENCODERS["classify"])
+    parts = {name: encode(task, rows, tokenizer, case.length) for name, rows in case.rows.items()}
+    outputs = {} if task.kind in ("qa", "choose") else {"num_labels": max(1, len(task.classes))}
+    # since version 5 the library computes in the type of the stored weights
+    network = getattr(transformers, CLASSES[task.kind]).from_pretrained(case.model, dtype=torch.float32, **outputs)
+    steps = settings["epochs"] * -(-len(parts["train"].inputs) // settings["batch"])
+    optimizer = settings["optimizer"]
     with TemporaryDirectory() as folder:
         arguments = TrainingArguments(
             output_dir=folder, seed=seed, num_train_epochs=settings["epochs"], learning_rate=settings["learning_rate"],
             per_device_train_batch_size=settings["batch"], per_device_eval_batch_size=64,
             warmup_steps=round(settings["warmup"] * steps), weight_decay=settings["decay"],
-            max_grad_norm=settings["clip"] or 0.0, lr_scheduler_type="linear", **sampling(True),
-            eval_strategy="epoch", save_strategy="epoch",
+            adam_beta1=optimizer["beta1"], adam_beta2=optimizer["beta2"], adam_epsilon=optimizer["epsilon"],
+            max_grad_norm=settings["clip"] or 0.0, lr_scheduler_type="linear", **sampling(task.kind != "choose"),
+            eval_strategy="epoch", save_strategy="epoch", label_names=parts["dev"].labels,
             save_total_limit=1, load_best_model_at_end=True, metric_for_best_model=task.measure, greater_is_better=True,
             report_to=[], use_cpu=True, disable_tqdm=True, logging_strategy="no",
         )  # fmt: skip
         trainer = Trainer(
-            model=network, args=arguments, train_dataset=parts["train"], eval_dataset=parts["dev"],
-            data_collator=DataCollatorForTokenClassification(tokenizer) if tags else DataCollatorWithPadding(tokenizer),
-            compute_metrics=metrics_of(task, rows["dev"]),
+            model=network, args=arguments, train_dataset=parts["train"].inputs, eval_dataset=parts["dev"].inputs,
+            data_collator=collator_of(task.kind, tokenizer), compute_metrics=scores_of(task, parts["dev"]),
+            compute_loss_func=choice_loss if task.kind == "choose" else None,
         )  # fmt: skip
         trainer.train()
-        trainer.compute_metrics = metrics_of(task, rows["test"])
-        found = trainer.evaluate(parts["test"])
-    return {"test": {name.removeprefix("eval_"): value for name, value in found.items()}}
+        trainer.compute_metrics = scores_of(task, parts["test"])
+        found = trainer.evaluate(parts["test"].inputs)
+    return {"seed": seed, "test": {name.removeprefix("eval_"): value for name, value in found.items()}}
 
 
-def encoder_of(task: Any, tokenizer: Any, length: int) -> Callable[[Row], dict[str, Any]]:
-    """A row as the library's examples encode it; of a word, the first piece has the tag."""
-    numbers = {name: number for number, name in enumerate(task.classes)}
+def collator_of(kind: str, tokenizer: Any) -> Callable[[list[dict[str, Any]]], Any]:
+    """Rows padded to the longest of the batch."""
+    from transformers import DataCollatorForMultipleChoice, DataCollatorForTokenClassification, DataCollatorWithPadding
 
-    def tagged(row: Any) -> dict[str, Any]:
-        words, tags = row.words, row.label
-        made = dict(tokenizer(words, is_split_into_words=True, truncation=True, max_length=length))
-        places, last = [], None
-        for word in tokenizer(words, is_split_into_words=True, truncation=True, max_length=length).word_ids():
-            places.append(-100 if word is None or word == last else numbers[tags[word]])
-            last = word
-        return {**made, "labels": places}
-
-    def whole(row: Row) -> dict[str, Any]:
-        texts = (row.text,) if row.other is None else (row.text, row.other)
-        label = numbers[str(row.label)] if numbers else float(row.label)
-        return {**tokenizer(*texts, truncation=True, max_length=length), "labels": label}
-
-    return tagged if task.kind == "tag" else whole
+    if kind == "choose":
+        collate = DataCollatorForMultipleChoice(tokenizer)
+        return lambda rows: collate([dict(row) for row in rows])  # it takes the labels out of the rows that it gets
+    return DataCollatorForTokenClassification(tokenizer) if kind == "tag" else DataCollatorWithPadding(tokenizer)
 
 
-def metrics_of(task: Any, rows: Rows) -> Callable[[Any], dict[str, float]]:
-    """The scores of the same libraries as ours."""
+def choice_loss(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Any:
+    """Cross-entropy over the choices that a row has; run_swag knows rows of four only."""
+    from torch.nn.functional import cross_entropy
 
-    def of_tags(found: Any) -> dict[str, float]:
-        from seqeval.metrics import f1_score
+    missing = labels < 0
+    return cross_entropy(outputs.logits.masked_fill(missing, -1e4), labels.argmax(-1))
 
-        best = np.argmax(found.predictions, -1)
-        gold, predicted = [], []
-        for labels, answers in zip(found.label_ids, best, strict=True):
-            kept = labels != -100
-            gold.append([task.classes[number] for number in labels[kept]])
-            predicted.append([task.classes[number] for number in answers[kept]])
-        pairs = [(a, b) for one, other in zip(gold, predicted, strict=True) for a, b in zip(one, other, strict=True)]
-        return {"f1": float(f1_score(gold, predicted)), "accuracy": sum(a == b for a, b in pairs) / len(pairs)}
 
-    def of_rows(found: Any) -> dict[str, float]:
-        from scipy import stats
+def scores_of(task: Any, part: Encoded) -> Callable[[Any], dict[str, float]]:
+    """The scores of our own scorer for the Trainer's predictions."""
 
-        if not task.classes:
-            return {"pearson": float(stats.pearsonr(found.predictions[:, 0], found.label_ids).statistic)}
-        return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
+    def scores(found: Any) -> dict[str, float]:
+        own = task.score(part.decide(found.predictions), part.rows)
+        return {name: float(value) for name, value in own.items() if isinstance(value, float | np.floating)}
 
-    return of_tags if task.kind == "tag" else of_rows
+    return scores

@@ -46,20 +46,41 @@ def test_candidates_of_one_question_stay_together(tmp_path: Path):
     assert first_lines(groups, 3) == groups[0]
 
 
-def test_the_table_has_mean_and_standard_deviation_over_seeds_beside_the_linear_model(tmp_path: Path):
-    from benchmarks.task_table import PRETRAINED, SCRATCH, report
+def test_questions_are_counted_and_those_about_one_text_stay_together():
+    from benchmarks.task_table import first_lines, size_of
+
+    texts = [json.dumps({"context": "c", "qas": [{"question": str(n)} for n in range(count)]}) for count in (2, 3, 1)]
+    assert [size_of([text]) for text in texts] == [2, 3, 1]
+    assert first_lines([[text] for text in texts], 5) == texts[:2]
+
+
+def test_the_table_has_scores_and_minutes_per_seed_of_both_sides_beside_the_linear_model(tmp_path: Path):
+    from benchmarks.task_table import NO_NETWORK, REAL, TRAINER, report
 
     figures = tmp_path / "figures"
     figures.mkdir()
-    for start, scores in ((PRETRAINED, (0.8, 0.9)), (SCRATCH, (0.6,))):
-        about = {"set": {"name": "sst2"}, "start": start, "cpu_seconds": 90}
-        linear = {"linear": {"classify": {"test": 0.75}}} if start == PRETRAINED else {}
+    for start, scores in ((NO_NETWORK, ()), (REAL, (0.8, 0.9)), (TRAINER, (0.82,))):
+        about = {"set": {"name": "sst2"}, "start": start, "cpu_seconds": 180, "rows": {"train": 1000}}
+        linear = {"linear": {"test": 0.75}} if start == NO_NETWORK else {}
         made = {"seeds": [{"test": {"accuracy": score}} for score in scores], "about": about, **linear}
         (figures / f"sst2-{start}.json").write_text(json.dumps(made))
     head, _, row = report(tmp_path).splitlines()
-    assert [cell.strip() for cell in head.strip("|").split("|")][3:] == [
-        "without a network", "random weights", "pretrained",
+    assert [cell.strip() for cell in head.strip("|").split("|")][4:] == [
+        "without a network", "published", "published, transformers", "points", "times as fast",
     ]  # fmt: skip
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
-        "sst2", "classify", "accuracy", "75.0 (linear model)", "60.0 (1.5 min)", "85.0 ± 7.1 (1.5 min)",
+        "sst2", "classify", "1,000", "accuracy", "75.0 (linear model)", "85.0 ± 7.1 (1.5 min)", "82.0 (3.0 min)",
+        "+3.0", "2.0",
     ]  # fmt: skip
+
+
+def test_the_best_span_is_in_the_text_in_order_and_not_too_long():
+    import numpy as np
+
+    from benchmarks.task_encoding import best_span
+
+    offsets = [None, (0, 2), (3, 5), (6, 9), None]
+    start, end = np.array([9.0, 1, 0, 3, 0]), np.array([9.0, 5, 2, 1, 0])
+    assert best_span(start, end, offsets, 20, 30) == (6.0, (0, 2))
+    assert best_span(np.array([9.0, 6, 0, 1, 0]), np.array([9.0, 0, 2, 4, 0]), offsets, 20, 1) == (6.0, (0, 2))
+    assert best_span(start, end, offsets, 1, 30)[1] is None
