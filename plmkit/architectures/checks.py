@@ -4,6 +4,7 @@ from typing import Any
 
 from plmkit.architectures.contract import Architecture
 from plmkit.errors import SettingError
+from plmkit.initialisation.weights import INITIALISERS
 from plmkit.language import comma, tr
 from plmkit.layers.transformer import ACTIVATIONS
 
@@ -52,6 +53,17 @@ def check_distances(settings: Any) -> None:
                     value=getattr(settings, name),
                 )
             )
+
+
+def check_initialiser(name: str) -> None:
+    if name not in INITIALISERS:
+        raise SettingError(
+            tr(
+                "architecture.initialiser must be {known}; found '{initialiser}'.",
+                known=" or ".join(INITIALISERS),
+                initialiser=name,
+            )
+        )
 
 
 def check_activations(settings: Architecture, *names: str) -> None:

@@ -6,7 +6,14 @@ from typing import ClassVar, Self
 
 from torch import Tensor, nn
 
-from plmkit.architectures.checks import check_activations, check_distances, check_dropout, check_heads, check_sizes
+from plmkit.architectures.checks import (
+    check_activations,
+    check_distances,
+    check_dropout,
+    check_heads,
+    check_initialiser,
+    check_sizes,
+)
 from plmkit.architectures.contract import Architecture, Model
 from plmkit.data.batch import Batch, States
 from plmkit.data.vocabulary import Vocabulary
@@ -34,9 +41,7 @@ class Encoder(Architecture):
     pooler: bool = True  # a dense layer on [CLS], for classification of whole rows
     pooler_activation: str = "tanh"  # of the pooler; Hugging Face's ELECTRA has gelu
     pooler_dropout: float | None = None  # before the pooler, as in RoBERTa and ELECTRA; none: no dropout, as in BERT
-    initialiser: str = (
-        "truncated"  # of the initial weights: normal, truncated (at two standard deviations) or unit (scaled by width)
-    )
+    initialiser: str = "truncated"  # of the initial weights: normal, truncated, or scaled by width: unit, average
     local_heads: bool = False  # initial heads attend to the neighbouring tokens; for runs of minutes
     relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
     distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none
@@ -70,14 +75,7 @@ class Encoder(Architecture):
         check_distances(self)
         self.check_kept()
         check_activations(self, "activation", "pooler_activation")
-        if self.initialiser not in INITIALISERS:
-            raise SettingError(
-                tr(
-                    "architecture.initialiser must be {known}; found '{initialiser}'.",
-                    known=" or ".join(INITIALISERS),
-                    initialiser=self.initialiser,
-                )
-            )
+        check_initialiser(self.initialiser)
         check_dropout(self, "dropout", "attention_dropout", "pooler_dropout")
 
     def check_kept(self) -> None:

@@ -8,12 +8,19 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from plmkit.architectures.checks import check_activations, check_distances, check_dropout, check_heads, check_sizes
+from plmkit.architectures.checks import (
+    check_activations,
+    check_distances,
+    check_dropout,
+    check_heads,
+    check_initialiser,
+    check_sizes,
+)
 from plmkit.architectures.contract import Architecture, CacheSettings, GeneratingModel, Model, WithDecoder, empty_cache
 from plmkit.data.batch import Batch, Side, States
 from plmkit.data.vocabulary import Vocabulary
 from plmkit.errors import SettingError
-from plmkit.initialisation.weights import init_unit_scaling
+from plmkit.initialisation.weights import INITIALISERS
 from plmkit.language import comma, tr
 from plmkit.layers.attention import CausalAttention, CrossAttention, SourceKeys, self_attention
 from plmkit.layers.cache import Cache, KeyValueCache
@@ -32,16 +39,19 @@ class TransformerEncoder(Architecture):
     dropout: float = 0.1  # dropout rate of embeddings and sublayers
     attention_dropout: float = 0.0  # dropout rate of attention weights
     epsilon: float = 1e-6  # of layer normalisation, added to the variance
+    initialiser: str = "average"  # of the initial weights: average (tensor2tensor), normal, truncated or unit
     positions: str = "interleaved"  # layout of the sinusoids: interleaved, halves (Marian) or tensor2tensor
     attention_bias: bool = False  # projections of attention have biases, as in Marian
     relative_keys: int = 0  # distances with a key of their own, in positions (Shaw et al., 2018); 0: none
     distance_bias: int = 0  # distances with a learned bias in each head, in positions; 0: none
     needs: ClassVar[tuple[str, ...] | None] = ("end",)
+    initial: ClassVar[frozenset[str]] = frozenset({"initialiser"})
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "heads", "width", "inner", "max_length")
         check_heads(self.width, self.heads, even=True)
         check_distances(self)
+        check_initialiser(self.initialiser)
         check_activations(self, "activation")
         check_dropout(self, "dropout", "attention_dropout")
         if self.positions not in SINUSOIDS:
@@ -87,7 +97,7 @@ class TransformerEncoderModel(Model):
             layout=settings.positions,
         )  # fmt: skip
         self.blocks = nn.ModuleList(encoder_block(settings) for _ in range(settings.layers))
-        init_unit_scaling(self)
+        INITIALISERS[settings.initialiser](self)
 
     def forward(self, batch: Batch) -> States:
         packing = Packing(batch.source.visible)
@@ -157,7 +167,7 @@ class EncoderDecoderModel(TransformerEncoderModel, SourceDecoder):
         super().__init__(settings, vocabulary_size)
         blocks = (decoder_block(settings, bias=settings.attention_bias) for _ in range(settings.layers))
         self.decoder = nn.ModuleList(blocks)
-        init_unit_scaling(self.decoder)
+        INITIALISERS[settings.initialiser](self.decoder)
 
     def forward(self, batch: Batch) -> States:
         """The decoder's states; without a target side, the encoder's."""

@@ -12,6 +12,7 @@ WAVE = 0.03  # amplitude of the waves; token embeddings have an initial standard
 SHARPNESS = 1.1  # puts about a third of a head's attention on its neighbour
 GAIN = 2.5
 SLOWEST = 0.3  # radians per position: slower waves do not separate adjacent distances
+JOINT = {"query_key_value": 3, "key_value": 2}  # number of matrices in a projection of this name
 NEARNESS = 6.4  # puts about two thirds of a head's attention on its neighbour
 
 
@@ -34,7 +35,7 @@ def init_normal(module: nn.Module, deviation: float = 0.02) -> None:
 
 
 def init_unit_scaling(module: nn.Module) -> None:
-    """Matrices uniform with variance 1 / inputs, embeddings normal with variance 1 / width (tensor2tensor)."""
+    """Matrices uniform with variance 1 / inputs, embeddings normal with variance 1 / width."""
     for part in module.modules():
         if isinstance(part, nn.Embedding):
             nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
@@ -45,7 +46,26 @@ def init_unit_scaling(module: nn.Module) -> None:
                 nn.init.zeros_(part.bias)
 
 
-INITIALISERS = {"truncated": init_truncated_normal, "normal": init_normal, "unit": init_unit_scaling}
+def init_average_scaling(module: nn.Module) -> None:
+    """Matrices uniform with variance 2 / (inputs + outputs), embeddings normal with variance 1 / width (tensor2tensor).
+
+    A joint projection of queries, keys and values counts as the matrices that it holds.
+    """
+    for name, part in module.named_modules():
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
+        if isinstance(part, nn.Linear):
+            outputs = part.out_features // JOINT.get(name.rpartition(".")[2], 1)
+            bound = math.sqrt(6 / (part.in_features + outputs))
+            nn.init.uniform_(part.weight, -bound, bound)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+
+
+INITIALISERS = {
+    "truncated": init_truncated_normal, "normal": init_normal, "unit": init_unit_scaling,
+    "average": init_average_scaling,
+}  # fmt: skip
 
 
 def init_local_heads(
