@@ -342,9 +342,10 @@ def doubts(result: dict[str, Any]) -> Iterator[str]:
     linear = result.get("linear", {})
     for task, floor in linear.items():
         stem = f"{task}." if len(linear) > 1 or floor["measure"] not in result["over_seeds"].get("dev", {}) else ""
-        if "dev" in floor and result["over_seeds"]["dev"][stem + floor["measure"]]["mean"] < floor["dev"]:
+        found = result["over_seeds"]["dev"][stem + floor["measure"]]["mean"] if "dev" in floor else None
+        if found is not None and found <= floor["dev"] and found < 1:  # nothing is better than 1
             yield tr("{task}: ", task=task) * bool(stem) + tr(
-                "On dev the linear model over n-grams is better than the model: try more epochs, "
+                "On dev the model is no better than the linear model over n-grams: try more epochs, "
                 "another learning rate (--set task.learning_rate=...) or a model that was pretrained for longer."
             )
 

@@ -242,7 +242,7 @@ function open() {
   const drawn = report.confusion && report.classes.length <= MOST;
   document.querySelector("main").append(make("div", { class: "report" }, scores(),
     ...(report.per_class ? [classes()] : []),
-    ...(report.confused && report.classes.length > MANY ? [confused()] : []),
+    ...(report.confused && !(report.confusion && report.classes.length <= MANY) ? [confused()] : []),
     ...(drawn ? [confusion(list ?? { choose() {} })] : []),
     ...(report.calibration ? [calibration()] : []),
     ...(report.agreement ? [agreement()] : []),
