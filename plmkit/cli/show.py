@@ -25,7 +25,7 @@ from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
 from plmkit.terminal.labels import label
-from plmkit.terminal.screen import curve
+from plmkit.terminal.screen import curve, duration
 from plmkit.training.by_corpus import losses_by_corpus
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
@@ -295,7 +295,7 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     if "stopped" in result:
         chosen.append(tr("Stopped after epoch {epoch:g}.", epoch=result["stopped"]))
     if record.seconds is not None:
-        chosen.append(tr("{minutes:.1f} minutes in total.", minutes=record.seconds / 60))
+        chosen.append(tr("{time} in total.", time=duration(record.seconds)))
     if hints:
         console.print(sentences(chosen))
     for warning in doubts(result):

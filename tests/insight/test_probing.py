@@ -138,7 +138,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ('{"tokens": ["a"], "tags": ["X"]}\n{"tokens": ["a", "b"], "tags": ["X"]}\n', "line 2: 2 tokens, but 1 tag. Each"),
+        (
+            '{"tokens": ["a"], "tags": ["X"]}\n{"tokens": ["a", "b"], "tags": ["X"]}\n',
+            "line 2: 2 tokens, but 1 tag. Each",
+        ),
         ('{"tokens": ["a"]}\n', "line 1: the tokens have no tags"),
         ("no json\n", "line 1: this is not JSON"),
         ('{"tokens": ["a"], "senses": [{"i": 1, "lemma": "a", "key": "a"}]}\n', "token 1, but there are 1 tokens"),
