@@ -25,7 +25,7 @@ from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
 from plmkit.terminal.labels import label
-from plmkit.terminal.screen import curve
+from plmkit.terminal.screen import curve, duration
 from plmkit.training.by_corpus import losses_by_corpus
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
@@ -295,7 +295,7 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     if "stopped" in result:
         chosen.append(tr("Stopped after epoch {epoch:g}.", epoch=result["stopped"]))
     if record.seconds is not None:
-        chosen.append(tr("{minutes:.1f} minutes in total.", minutes=record.seconds / 60))
+        chosen.append(tr("{time} in total.", time=duration(record.seconds)))
     if hints:
         console.print(sentences(chosen))
     for warning in doubts(result):
@@ -342,9 +342,10 @@ def doubts(result: dict[str, Any]) -> Iterator[str]:
     linear = result.get("linear", {})
     for task, floor in linear.items():
         stem = f"{task}." if len(linear) > 1 or floor["measure"] not in result["over_seeds"].get("dev", {}) else ""
-        if "dev" in floor and result["over_seeds"]["dev"][stem + floor["measure"]]["mean"] < floor["dev"]:
+        found = result["over_seeds"]["dev"][stem + floor["measure"]]["mean"] if "dev" in floor else None
+        if found is not None and found <= floor["dev"] and found < 1:  # nothing is better than 1
             yield tr("{task}: ", task=task) * bool(stem) + tr(
-                "On dev the linear model over n-grams is better than the model: try more epochs, "
+                "On dev the model is no better than the linear model over n-grams: try more epochs, "
                 "another learning rate (--set task.learning_rate=...) or a model that was pretrained for longer."
             )
 

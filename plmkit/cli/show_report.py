@@ -168,7 +168,7 @@ def mistakes(found: Mistakes, file: Path) -> None:
             ).append(sized(one.size, found.measure), style="dim")
         )
         for text in filter(None, (one.text, one.other)):
-            console.print(Text("    ").append(clipped(text, WIDTH), style="dim"))
+            console.print(Text("    ").append(both_ends(text, WIDTH), style="dim"))
 
 
 def sized(size: float | None, measure: str) -> str:
@@ -179,6 +179,14 @@ def named(name: str) -> str:
     """The name of a class; of a long one, both ends, since names often differ in the last one."""
     line = " ".join(name.split())
     return line if cell_len(line) <= NAME else f"{clipped(line, NAME - 9)}{line[-8:]}"
+
+
+def both_ends(text: str, cells: int) -> str:
+    """The beginning and the end of a text: the question about a context comes last."""
+    line = " ".join(text.split())
+    half = (cells - 3) // 2
+    end = set_cell_size(line[::-1], half)[::-1].lstrip()
+    return line if cell_len(line) <= cells else f"{clipped(line, half + 1)} {end}"
 
 
 def clipped(text: str, cells: int) -> str:

@@ -6,16 +6,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from plmkit.compare.task_ways import ALONE, JOINT, THEN, mean_of_tasks
+from plmkit.compare.task_ways import mean_of_tasks
+from plmkit.compare.ways import way_titles
 from plmkit.language import tr
 from plmkit.tasks.scores import summary_of
 from plmkit.terminal.labels import label
 
 console = Console(highlight=False)
-
-
-def way_titles() -> dict[str, str]:
-    return {ALONE: tr("alone"), JOINT: tr("joint"), THEN: tr("then alone")}
 
 
 def comparison(compared: Sequence[dict[str, Any]]) -> None:
@@ -28,8 +25,8 @@ def comparison(compared: Sequence[dict[str, Any]]) -> None:
             table.add_row(one["task"], "–")  # neither dev nor test
             continue
         title = f"{one['task']} ({label(one['part'])} {label(one['measure'])})"
-        add_ways(table, title, {way: one[way] for way in (ALONE, JOINT, THEN) if way in one})
-    ways = [way for way in (ALONE, JOINT, THEN) if any(way in one for one in compared)]
+        add_ways(table, title, {way: one[way] for way in way_titles() if way in one})
+    ways = [way for way in way_titles() if any(way in one for one in compared)]
     add_ways(table, tr("mean of all tasks"), {way: mean_of_tasks(compared, way) for way in ways})
     console.print(table)
 

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from plmkit.compare.picture import draw_comparison
+from plmkit.compare.ways import ALONE, JOINT, THEN
 from plmkit.errors import SettingError
 from plmkit.language import tr
 from plmkit.storage.files import write_json
@@ -17,8 +18,6 @@ from plmkit.tasks.scores import summary_of
 from plmkit.terminal.screen import Screen
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import FinetuneRecord
-
-ALONE, JOINT, THEN = "alone", "joint", "then"  # ways to train a task, and folders of those that train one
 
 
 def finetune_and_compare(

@@ -94,10 +94,10 @@ function confused() {
 
 // calibration
 
-const SIDE = 260, LEFT = 44, TOP = 10, BELOW = 40; // of a chart
+const SIDE = 260, LEFT = 60, TOP = 10, BELOW = 40; // of a chart
 
 function chart(height, x, y, ...marks) {
-  const width = LEFT + SIDE + 10;
+  const width = LEFT + SIDE + 18;
   const parts = [];
   for (const [place, text] of y.ticks) parts.push(draw("line", { class: "axis", x1: LEFT, x2: LEFT + SIDE, y1: TOP + place, y2: TOP + place }),
     draw("text", { x: LEFT - 6, y: TOP + place + 4, "text-anchor": "end" }, text));
@@ -242,7 +242,7 @@ function open() {
   const drawn = report.confusion && report.classes.length <= MOST;
   document.querySelector("main").append(make("div", { class: "report" }, scores(),
     ...(report.per_class ? [classes()] : []),
-    ...(report.confused && report.classes.length > MANY ? [confused()] : []),
+    ...(report.confused && !(report.confusion && report.classes.length <= MANY) ? [confused()] : []),
     ...(drawn ? [confusion(list ?? { choose() {} })] : []),
     ...(report.calibration ? [calibration()] : []),
     ...(report.agreement ? [agreement()] : []),

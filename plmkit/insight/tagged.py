@@ -12,7 +12,7 @@ from typing import Any
 from plmkit.data.reading import conll
 from plmkit.data.reading.words import TAGS, TOKENS, Sentence, sentence_of
 from plmkit.errors import InputError, SettingError, did_you_mean, nearest_name, not_there
-from plmkit.language import comma, tr
+from plmkit.language import comma, several, tr
 
 SENSES = "senses"
 PROBES = ("pos", SENSES)
@@ -81,7 +81,11 @@ def with_tags(path: Path, number: int, words: list[str], row: dict[str, Any]) ->
         raise problem(
             path,
             number,
-            tr("{words} tokens, but {tags} tags. Each token has one tag.", words=len(words), tags=len(tags)),
+            tr(
+                "{words}, but {tags}. Each token has one tag.",
+                words=several(len(words), "token"),
+                tags=several(len(tags), "tag"),
+            ),
         )
     return Tagged(words=tuple(words), places=tuple(range(len(words))), answers=tuple((str(tag),) for tag in tags))
 

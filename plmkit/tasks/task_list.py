@@ -2,13 +2,15 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from plmkit.config.settings import as_text, assign, checked
 from plmkit.data.reading.columns import OPTIONS, USUAL, Columns
+from plmkit.data.reading.whole import check_file
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.language import comma, tr
 from plmkit.tasks.contract import Task
@@ -101,12 +103,11 @@ def mixing_in(given: Mapping[str, Any], path: Path, text: str) -> Mixing:
     known = {field.name for field in fields(Mixing)}
     check_keys(given, known, path, text, None)
     mixing = Mixing()
-    try:
-        for name, value in given.items():
+    for name, value in given.items():
+        with placed(tr("{path}, line {line}", path=path, line=line_of(text, name, None))):
             mixing = assign(mixing, [name], as_text(value), name)
+    with placed(str(path)):
         made: Mixing = checked(mixing)
-    except SettingError as error:
-        raise InputError(tr("{where}: {error}", where=path, error=error)) from error
     return made
 
 
@@ -116,10 +117,8 @@ def task_in(name: str, table: Mapping[str, Any], path: Path, text: str) -> TaskF
     for key in ("kind", "train"):
         if key not in table:
             raise InputError(tr("{where}: {key} is missing.", where=where, key=key))
-    try:
+    with placed(where):
         kind = find_kind(str(table["kind"]))(name=name)
-    except SettingError as error:
-        raise InputError(f"{where}: {error}") from error
     roles = {*USUAL, "header"}
     check_keys(table, {"kind", "dropout", *FILES, *roles, *kind.settings()}, path, text, name)
     for key in (*FILES, *USUAL):
@@ -131,7 +130,19 @@ def task_in(name: str, table: Mapping[str, Any], path: Path, text: str) -> TaskF
     own = [f"task.{key}={as_text(value)}" for key, value in table.items() if key in kind.settings()]
     columns = Columns(**{key: value for key, value in table.items() if key in roles})
     paths = {key: path.parent / table[key] for key in FILES if key in table}
-    return TaskFiles(task=settle_kind(kind, own)[0], columns=columns, **paths)
+    with placed(where):
+        for file in paths.values():
+            check_file(file)
+        return TaskFiles(task=settle_kind(kind, own)[0], columns=columns, **paths)
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Errors with the place of what they are about."""
+    try:
+        yield
+    except (InputError, SettingError) as error:
+        raise InputError(tr("{where}: {error}", where=where, error=error)) from error
 
 
 def dropout_in(table: Mapping[str, Any], where: str) -> float | None:

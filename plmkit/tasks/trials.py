@@ -20,7 +20,7 @@ from plmkit.tasks.settings import EPOCHS, TaskSettings
 from plmkit.tasks.taking_up import Taken
 from plmkit.tasks.task_run import TaskData
 from plmkit.terminal.labels import label
-from plmkit.terminal.screen import Screen
+from plmkit.terminal.screen import Screen, duration
 from plmkit.training.loop import Diverged
 from plmkit.training.run_folder import RUN_FILE, RunFolder
 from plmkit.training.run_record import FinetuneRecord
@@ -158,11 +158,11 @@ class Search:
         if needed and self.minutes is not None:
             self.screen.say(
                 tr(
-                    "{trials} not started: the shortest would take about {needed:.1f} minutes, and {left:.1f} of "
-                    "{minutes:g} are left.",
+                    "{trials} not started: the shortest would take about {needed}, with {left} left of --minutes "
+                    "{minutes:g}.",
                     trials=several(len(needed), "trial"),
-                    needed=min(needed) / 60,
-                    left=self.left(done, beside) / 60,
+                    needed=duration(min(needed)),
+                    left=duration(max(0.0, self.left(done, beside))),
                     minutes=self.minutes,
                 )
             )
@@ -212,12 +212,12 @@ class Search:
         return sum(one[name] for one, name in zip(scores, names, strict=True)) / len(scores)
 
     def say_result(self, number: int, trial: Trial) -> None:
-        values = {"number": number + 1, "minutes": trial.seconds / 60}
+        values = {"number": number + 1, "time": duration(trial.seconds)}
         if trial.score is None:
-            said = tr("Trial {number}: its loss is not finite any more ({minutes:.1f} minutes).", **values)
+            said = tr("Trial {number}: its loss is not finite any more ({time}).", **values)
         else:
             said = tr(
-                "Trial {number}: dev {measure} {score:.4f} ({minutes:.1f} minutes).",
+                "Trial {number}: dev {measure} {score:.4f} ({time}).",
                 measure=label(self.measure), score=trial.score, **values,
             )  # fmt: skip
         self.screen.say(said)

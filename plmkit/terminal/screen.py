@@ -136,6 +136,13 @@ def time_left(seconds: float, share: float, after: int = 0) -> str:
     return tr("{time} left", time=clock)
 
 
+def duration(seconds: float) -> str:
+    """`2.5 seconds`, `40 seconds`, `1.5 minutes`."""
+    if seconds < 60:
+        return tr("{seconds} seconds", seconds=f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}")
+    return tr("{minutes:.1f} minutes", minutes=seconds / 60)
+
+
 def curve(points: Sequence[tuple[float, float]], width: int = 56, height: int = 8) -> list[str]:
     """The points as lines of text, the highest and the lowest value named at the left."""
     if len(points) < 2:

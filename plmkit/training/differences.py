@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from plmkit.config.older_versions import set_name
+from plmkit.data.reading.cells import listed
 from plmkit.language import comma, tr
 
 
@@ -41,9 +42,11 @@ class ChangedFile(Difference):
 
 
 def shown(value: Any) -> Any:
-    """Lists of choices by their names: all settings of seven streams are no message."""
+    """Lists of choices by their names, of names the first ones: all classes of a large set are no message."""
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         return f"[{comma().join(map(in_short, value))}]"
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return f"[{listed(value)}]"
     return "none" if value is None else value
 
 

@@ -39,7 +39,7 @@ def test_what_to_do_next_is_said_unless_quiet(quiet, finetuned, pretrained, rows
     ran = plm(*command, finetuned, *options, *(["--quiet"] if quiet else []))
     assert ran.code == 0, ran.err
     assert ("Next:" in ran.out) is not quiet
-    assert ("minutes in total" in ran.out) is not quiet
+    assert (" in total" in ran.out) is not quiet
     assert "dev accuracy" in ran.out
 
 
@@ -56,12 +56,16 @@ def test_a_missing_task_is_answered_with_those_there_are(plm, tmp_path):
     assert ran.err.startswith("plm: --task is missing: one of classify, multilabel, pair, nli, ")
 
 
-@pytest.mark.parametrize(("linear", "doubted"), [(0.75, True), (0.7, False)])
+@pytest.mark.parametrize(("linear", "doubted"), [(0.75, True), (0.7, True), (0.65, False)])
 def test_a_model_that_is_behind_the_linear_model_is_said_to_be(linear, doubted):
     found = result(0.7) | {"linear": {"classify": {"measure": "accuracy", "dev": linear}}}
     said = list(show.doubts(found))
     assert bool(said) is doubted
-    assert not said or said[0].startswith("On dev the linear model over n-grams is better than the model: try more")
+    assert not said or said[0].startswith("On dev the model is no better than the linear model over n-grams: try more")
+
+
+def test_a_model_without_a_mistake_is_not_doubted_because_the_linear_model_makes_none_either():
+    assert not list(show.doubts(result(1.0) | {"linear": {"classify": {"measure": "accuracy", "dev": 1.0}}}))
 
 
 def test_a_doubt_about_one_of_several_tasks_names_it():
@@ -72,4 +76,4 @@ def test_a_doubt_about_one_of_several_tasks_names_it():
     }
     first, second = show.doubts(found)
     assert first.startswith(f"mood: On dev the model is no better than {MOST_FREQUENT}")
-    assert second.startswith("mood: On dev the linear model")
+    assert second.startswith("mood: On dev the model is no better than the linear model")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import plmkit
+from plmkit.compare.picture import draw_comparison, figure_of
 from plmkit.compare.task_ways import mean_of_tasks
 from plmkit.data.reading.columns import Columns
 from plmkit.tasks.contract import Labelled, Row
@@ -123,3 +124,17 @@ def test_a_share_of_the_rows_is_drawn_by_the_seed_and_has_every_class():
         assert [row.line for row in some] == sorted({row.line for row in some})
         assert {row.label for row in some} == {"common", "rare"}
     assert len(share_of(file, 0.001, 0, ("common", "rare")).rows) == 2
+
+
+def test_all_characters_of_the_picture_have_a_font(tmp_path):
+    reached = {"score": {"mean": 0.8, "std": 0.1}, "gap": {"mean": 0.1, "std": 0.0}}
+    said: list[str] = []
+    draw_comparison([{"task": "mood", "part": "dev", "measure": "f1", "joint": reached}], tmp_path, said.append)
+    assert not said
+
+
+def test_the_picture_names_ways_and_scores_as_the_table_does():
+    reached = {"score": {"mean": 0.8, "std": 0.1}, "gap": {"mean": 0.1, "std": 0.0}}
+    figure = figure_of([{"task": "mood", "part": "dev", "measure": "f1", "joint": reached, "then": reached}])
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["joint", "then alone"]
+    assert [text.get_text() for text in figure.axes[1].get_xticklabels()] == ["mood\ndev f1"]

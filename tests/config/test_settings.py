@@ -264,6 +264,11 @@ def test_differences_name_the_setting():
     assert [str(one) for one in differences({"a": None}, {"b": 1})] == ["b was none, is 1"]
 
 
+def test_of_long_lists_of_names_the_first_are_shown():
+    (found,) = differences({"classes": ["a", "b"]}, {"classes": [f"c{number}" for number in range(250)]})
+    assert str(found) == "classes was [a, b], is [c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 240 more]"
+
+
 def test_lists_of_choices_differ_by_their_names():
     streams = [
         {"kind": "DataStream", "name": name, "maskings": [{"kind": "Capitals"}]} for name in ("order", "capitals")

@@ -437,7 +437,7 @@ def test_a_missing_column_is_refused_with_the_columns_found(write: Write) -> Non
 def test_a_row_with_too_few_or_too_many_columns_is_refused(write: Write) -> None:
     short = write("a.tsv", "label\ttext\n1\tgood\nbad\n")
     assert refused(short) == (
-        f"{short}, line 3: 1 cells, but the first row has 2: label, text.\n"
+        f"{short}, line 3: 1 cell, but the first row has 2: label, text.\n"
         "Text in .tsv cannot contain tabs or line breaks; use .csv with quotes, or .jsonl."
     )
     wide = write("b.csv", "label,text\n1,good,,\n1,bad,worse\n")

@@ -138,7 +138,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ('{"tokens": ["a"], "tags": ["X"]}\n{"tokens": ["a", "b"], "tags": ["X"]}\n', "line 2: 2 tokens, but 1 tags"),
+        (
+            '{"tokens": ["a"], "tags": ["X"]}\n{"tokens": ["a", "b"], "tags": ["X"]}\n',
+            "line 2: 2 tokens, but 1 tag. Each",
+        ),
         ('{"tokens": ["a"]}\n', "line 1: the tokens have no tags"),
         ("no json\n", "line 1: this is not JSON"),
         ('{"tokens": ["a"], "senses": [{"i": 1, "lemma": "a", "key": "a"}]}\n', "token 1, but there are 1 tokens"),
@@ -237,7 +240,7 @@ def test_files_and_layers_that_do_not_fit_are_refused(pretrained, plm, tmp_path)
         (["--task", tmp_path / "tags.jsonl", "--inventory", tmp_path / "x"], "--inventory is for senses"),
         (["--task", tmp_path / "tags.jsonl", "--layers", "7"], "found --layer 7"),
         (["--task", tmp_path / "tags.jsonl", "--layers", "x"], "found 'x'"),
-        (["--task", tmp_path / "bad.jsonl"], "2 tokens, but 1 tags"),
+        (["--task", tmp_path / "bad.jsonl"], "2 tokens, but 1 tag. Each"),
     ):
         ran = plm("probe", pretrained, *arguments)
         assert ran.code == 2 and expected in ran.err

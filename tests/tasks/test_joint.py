@@ -150,9 +150,10 @@ def test_sequential_training_keeps_the_history_that_shows_what_is_forgotten(list
             ("temperature = 2.0", "temprature = 2.0"),
             "line 1: there is no key 'temprature'. Did you mean 'temperature'?",
         ),
-        (("temperature = 2.0", 'temperature = "hot"'), ".toml: 'temperature' takes a number; found 'hot'."),
+        (("temperature = 2.0", 'temperature = "hot"'), ".toml, line 1: 'temperature' takes a number; found 'hot'."),
         (("temperature = 2.0", "temperature = 0.5"), ".toml: temperature must be 1 or more; found 0.5."),
-        (('"pairs.tsv"\n\n[more]', '"gone.tsv"\n\n[more]'), "There is no file"),
+        (('"pairs.tsv"\n\n[more]', '"gone.tsv"\n\n[more]'), "line 15, task alike: There is no file"),
+        (("san = true", 'san = "maybe"'), "line 8, task same: 'task.san' takes true or false or none; found 'maybe'."),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_line(change, said, listed, pretrained, plm, tmp_path):

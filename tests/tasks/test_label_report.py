@@ -1,9 +1,12 @@
-"""The report on tasks with several labels per row."""
+"""The report on tasks with several labels per row, or an intent and tags."""
 
 import pytest
 
 from plmkit.tasks.contract import Prediction, Row
 from plmkit.tasks.kinds.multilabel import MultiLabel
+from plmkit.tasks.kinds.slots import Slots
+from plmkit.tasks.tagging.predictions import SlotsPrediction
+from plmkit.tasks.tagging.rows import WordRow
 
 
 def test_every_class_has_its_scores_and_the_surest_mistake_comes_first():
@@ -25,3 +28,19 @@ def test_every_class_has_its_scores_and_the_surest_mistake_comes_first():
     ]
     for name in ("micro_f1", "macro_f1", "exact_match"):
         assert report.intervals[name].low <= report.scores[name] <= report.intervals[name].high
+
+
+def test_a_report_on_slots_says_which_intents_were_confused():
+    task = Slots(classes=("O",), intents=("play", "stop"), scheme="plain")
+    rows = [
+        WordRow(text="now", spans=((0, 3),), label=("O",), intent=intent, line=number)
+        for number, intent in enumerate(("play", "play", "play", "stop"), start=1)
+    ]
+    predictions = [
+        SlotsPrediction(
+            label=("O",), words=("now",), tags=("O",), tag_probabilities=(0.9,), intent=intent, probability=0.9
+        )
+        for intent in ("play", "stop", "stop", "stop")
+    ]
+    (found,) = task.report(predictions, rows).confused
+    assert (found.label, found.prediction, found.rows, found.share) == ("play", "stop", 2, pytest.approx(2 / 3))

@@ -1,6 +1,7 @@
 """What a fine-tuning reports: its rows before, its epochs while it runs, the best one afterwards."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from plmkit.tasks.contract import Baseline, Example, Row
 from plmkit.tasks.framing import Framed
 from plmkit.tasks.registry import find_kind
 from plmkit.tasks.remarks import lengths_report
+from plmkit.terminal.screen import duration
 
 
 def rows_of(*labels) -> list[Row]:
@@ -137,7 +139,9 @@ def test_the_best_epoch_and_the_time_are_reported_at_the_end(output, capsys):
     _, record, out = output
     show.finetuned(out, record)
     report = capsys.readouterr().out
-    assert f"Best on dev: epoch {record.result['epoch']:g} of 2. 0." in report
-    assert "minutes in total." in report
+    assert f"Best on dev: epoch {record.result['epoch']:g} of 2. " in report
+    assert f"{duration(record.seconds)} in total." in report
+    show.finetuned(out, replace(record, seconds=90.0))
+    assert "1.5 minutes in total." in capsys.readouterr().out
     assert record.result["step"] == 3 * record.result["epoch"]
     assert re.search(r"dev accuracy of the most frequent label, (good|bad) +0\.\d{4}", report)

@@ -126,7 +126,7 @@ def test_a_text_file_is_read_line_by_line_unless_it_has_the_tags_of_the_model(tm
 BAD = {
     "lengths.jsonl": (
         '{"tokens": ["a"], "tags": ["O"]}\n{"tokens": ["a", "b"], "tags": ["O"]}\n',
-        "line 2: 2 tokens, but 1 tags",
+        "line 2: 2 tokens, but 1 tag. Each",
     ),
     "empty.jsonl": ('{"tokens": ["a", " "], "tags": ["O", "O"]}\n', "line 1: every token must be a text, and none"),
     "overlap.jsonl": (

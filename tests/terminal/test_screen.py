@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from plmkit.terminal.screen import Screen, columns, curve, time_left
+from plmkit.terminal.screen import Screen, columns, curve, duration, time_left
 from plmkit.training.loop import Report, State
 
 
@@ -66,3 +66,9 @@ def test_a_part_has_the_mean_of_its_points_or_what_was_before_it():
 def test_a_flat_line_is_drawn_and_a_single_point_is_not():
     assert curve([(0, 2.0), (1, 2.0)], width=1, height=1) == ["   2.00 ┤⠉"]
     assert curve([(0, 2.0)]) == []
+
+
+def test_a_duration_below_a_minute_is_in_seconds():
+    assert [duration(seconds) for seconds in (0.2, 1.3, 42.0, 90.0)] == [
+        "0.2 seconds", "1.3 seconds", "42 seconds", "1.5 minutes"
+    ]  # fmt: skip

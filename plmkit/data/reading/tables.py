@@ -12,7 +12,7 @@ from plmkit.data.reading.columns import Heading, columns_of
 from plmkit.data.reading.dialect import Dialect, Line, Row, dialect_of, some
 from plmkit.data.reading.source import Compression, Format, OnBytes
 from plmkit.errors import InputError
-from plmkit.language import tr
+from plmkit.language import several, tr
 
 DEEPEST = 200  # levels of JSON in one row
 ROWS_AT_ONCE = 64  # cells can be long
@@ -75,9 +75,9 @@ def under_header(cells: list[str], columns: Sequence[str], place: str, dialect: 
     if len(cells) < width or any(cells[width:]):
         raise InputError(
             tr(
-                "{place}: {count} cells, but the first row has {width}: {columns}.\n{advice}",
+                "{place}: {cells}, but the first row has {width}: {columns}.\n{advice}",
                 place=place,
-                count=len(cells),
+                cells=several(len(cells), "cell"),
                 width=width,
                 columns=listed(columns),
                 advice=dialect.advice,

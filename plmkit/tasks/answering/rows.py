@@ -46,14 +46,18 @@ def read_questions(table: Table, search: Search, say: Say, *, labelled: bool) ->
         record = dict(zip(table.columns, cells, strict=True))
         row, was_moved = question_of(record, columns, line, table, labelled=labelled)
         rows.append(row)
-        moved += [line] if was_moved else []
+        moved += [row] if was_moved else []
     if moved:
         say(
             tr(
-                "! {path}: {answers} not where answer_start says, found nearby or as the only occurrence ({lines}).",
+                "! {path}: {answers} not where answer_start says, found nearby or as the only occurrence "
+                "({lines}{first}).",
                 path=table.path,
                 answers=several(len(moved), "answer"),
-                lines=lines_of(moved, table.path),
+                lines=lines_of([row.line for row in moved], table.path),
+                first=tr("; the first: question {name}", name=moved[0].id)
+                if moved[0].id
+                else "",  # a file may be a line
             )
         )
     return [*rows], columns

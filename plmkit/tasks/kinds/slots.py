@@ -22,7 +22,9 @@ from plmkit.tasks.heads import ClassHead, TaskHead
 from plmkit.tasks.kinds.tag import Tag
 from plmkit.tasks.report.bootstrap import mean_intervals
 from plmkit.tasks.report.calibration import Calibration, reliability
-from plmkit.tasks.report.report import Mistake, Mistakes, Report
+from plmkit.tasks.report.classes import confusions
+from plmkit.tasks.report.report import Confused, Mistake, Mistakes, Report
+from plmkit.tasks.scores import confusion
 from plmkit.tasks.tagging.checking import in_scheme
 from plmkit.tasks.tagging.heads import SlotsHead
 from plmkit.tasks.tagging.mistakes import wrong_sentences
@@ -96,9 +98,15 @@ class Slots(Tag):
             of_slots,
             scores=self.score(predictions, rows),
             intervals=mean_intervals(right) | slots,
+            confused=self.confused_intents(predictions, rows),
             calibration=Calibration(scaled=reliability(confidence, right["intent_accuracy"])),
             mistakes=Mistakes.of(wrong_utterances(predictions, rows, self.scheme), "wrong"),
         )
+
+    def confused_intents(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> tuple[Confused, ...]:
+        found = [self.intents.index(cast(SlotsPrediction, one).intent or "") for one in predictions]
+        gold = [self.intents.index(intent_of(row)) for row in rows]
+        return confusions(confusion(found, gold, self.intents), self.intents)
 
     @property
     def measure(self) -> str:

@@ -193,10 +193,10 @@ def tags_in(cell: Any, words: Sequence[str], place: str) -> tuple[str, ...]:
     if len(tags) != len(words):
         raise InputError(
             tr(
-                "{place}: {words} tokens, but {tags} tags. Each token has one tag.",
+                "{place}: {words}, but {tags}. Each token has one tag.",
                 place=place,
-                words=len(words),
-                tags=len(tags),
+                words=several(len(words), "token"),
+                tags=several(len(tags), "tag"),
             )
         )
     return tuple(str(tag).strip() for tag in tags)

@@ -101,7 +101,8 @@ def test_a_misplaced_answer_is_found_nearby_and_reported(tmp_path):
     path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
     assert [row.start for row in rows_of(path, said.append)] == [25, 25, 25]
     assert said == [
-        f"! {path}: 2 answers not where answer_start says, found nearby or as the only occurrence (lines 2 and 3)."
+        f"! {path}: 2 answers not where answer_start says, found nearby or as the only occurrence (lines 2 and 3; the "
+        "first: question q23)."
     ]
 
 
