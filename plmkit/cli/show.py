@@ -1,6 +1,6 @@
 """What `plm` prints for people: tables and short reports on stdout."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
-from plmkit.terminal.labels import label
+from plmkit.terminal.labels import label, loss_label
 from plmkit.terminal.screen import curve
 from plmkit.training.by_corpus import losses_by_corpus
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
+UNLIMITED = 10_000  # columns of a screen
 HIGHLIGHTS = ("yellow", "cyan")
 console = Console(highlight=False, soft_wrap=True)  # a command that is shown can be copied whole
 
@@ -168,7 +169,7 @@ def table_options(machine: Machine) -> str:
 def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None:
     result = record.result
     losses = {name.removeprefix("valid/"): value for name, value in result.items() if name.startswith("valid/")}
-    valid = comma().join(f"{label(name).replace('_', ' ')} {value:.3f}" for name, value in losses.items())
+    valid = comma().join(f"{loss_label(name)} {value:.3f}" for name, value in losses.items())
     work = tr(
         "{steps:,} steps, {tokens:,} tokens, {minutes:.1f} minutes",
         steps=result["steps"],
@@ -176,12 +177,8 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         minutes=result["seconds"] / 60,
     )
     console.print(tr("{work}; loss on held-out text: {losses}.", work=work, losses=valid) if valid else f"{work}.")
-    if by_corpus := losses_by_corpus(result):
-        names = list(dict.fromkeys(name for found in by_corpus.values() for name in found))
-        table = Table(tr("held-out text of"), *(label(name).replace("_", " ") for name in names), box=None)
-        for corpus, found in by_corpus.items():
-            table.add_row(Text(corpus), *(f"{found[name]:.3f}" if name in found else "" for name in names))
-        console.print(table)
+    if len(by_corpus := losses_by_corpus(result)) > 1:  # the losses of a single one are those above
+        console.print(corpora_table(by_corpus))
     forgetting(result)
     if not hints:
         return
@@ -209,6 +206,23 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         f"  plm finetune {out} --task classify --train train.tsv --dev dev.tsv --out {out}-task", markup=False
     )
     console.print(f"  tensorboard --logdir {out}", markup=False)
+
+
+def corpora_table(by_corpus: Mapping[str, Mapping[str, float]]) -> Table:
+    """A row per corpus; if that is too wide for the screen, a row per loss."""
+    losses = list(dict.fromkeys(name for found in by_corpus.values() for name in found))
+    value = lambda corpus, name: f"{by_corpus[corpus][name]:.3f}" if name in by_corpus[corpus] else ""  # noqa: E731
+    named = {name: Text(loss_label(name)) for name in losses}
+    wide, narrow = Table(tr("held-out text of"), box=None), Table(tr("held-out text of"), box=None)
+    for name in losses:
+        wide.add_column(named[name])
+        narrow.add_row(named[name], *(value(corpus, name) for corpus in by_corpus))
+    for column, corpus in enumerate(by_corpus, start=1):
+        narrow.columns[column].header = Text(corpus)
+        narrow.columns[column].overflow = "fold"
+        wide.add_row(Text(corpus), *(value(corpus, name) for name in losses))
+    asked = console.measure(wide, options=console.options.update(max_width=UNLIMITED)).maximum
+    return wide if asked <= console.width else narrow
 
 
 def forgetting(result: dict[str, Any]) -> None:

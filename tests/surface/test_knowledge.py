@@ -282,7 +282,8 @@ def test_unknown_entities_are_counted_and_said(facts, plm, tmp_path):
     )
     ran = plm("evaluate", facts, path, "--json")
     assert (ran.json["triples"], ran.json["left_out"]) == (4, 2)
-    assert "2 of 6 triples" in ran.err and "(2 of them)" in ran.err and "'oslo', " in ran.err and "line 6" in ran.err
+    for part in ("2 of 6 triples", "(2 different ones)", "'oslo', ", "line 6"):
+        assert part in ran.err
     path.write_text(HEADER + "oslo\tcapital_of\tnorway\n")
     ran = plm("evaluate", facts, path)
     assert (ran.code, "has no triple of the graph" in ran.err) == (2, True)
