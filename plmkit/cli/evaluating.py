@@ -225,7 +225,7 @@ def is_asked_of_triples(loaded: "Model", file: Path) -> bool:
     from plmkit.data.reading.triples import holds_triples
 
     return "masked_lm" in loaded.network.heads and any(
-        holds_triples(one) for one in find_files(file) if not one.skipped
+        holds_triples(one) for one in find_files([file]) if not one.skipped
     )
 
 

@@ -120,8 +120,8 @@ def doctor(
     for name, _ in map(cut, sets or []):
         check_read(name, (*EXAMINED, *PREPARING), "plm doctor")
         check_examined(name, settings.recipe)
-    options = {"tokenizer": ("--tokenizer", tokenizer), "run.weights": ("--weights", weights)}
-    refuse_ignored(sets or [], {name: option for name, (option, value) in options.items() if value is not None})
+    instead = {"tokenizer": "--tokenizer"} if tokenizer else {}
+    refuse_ignored(sets or [], instead | ({"run.weights": "--weights"} if weights is not None else {}))
     diagnosis = examine(settings, corpus, seed or 0, screen(quiet), tokenizer=tokenizer)
     if as_json:
         print_json(diagnosis.as_json())

@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plmkit.cli import show_tasks
-from plmkit.cli.next_commands import next_commands
-from plmkit.config.machine import Machine
+from plmkit.cli.next_commands import commands_after_pretraining, next_commands
 from plmkit.data.reading.cells import shown_place
 from plmkit.inference.masked import Candidate
 from plmkit.insight.attention import Attended
@@ -20,7 +19,6 @@ from plmkit.insight.page import mix_titles, part_title
 from plmkit.language import comma, sentences, several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
-from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
@@ -157,15 +155,6 @@ def highlighted(text: str, units: Sequence[tuple[int, int]]) -> Text:
     return shown
 
 
-def table_options(machine: Machine) -> str:
-    """How a table of images and captions was read, for another command on it."""
-    options = {
-        "--text": machine.column, "--image": machine.image_column, "--images": machine.image_folder,
-        "--features": machine.features,
-    }  # fmt: skip
-    return "".join(f" {option} {value}" for option, value in options.items() if value is not None)
-
-
 def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None:
     result = record.result
     losses = {name.removeprefix("valid/"): value for name, value in result.items() if name.startswith("valid/")}
@@ -183,29 +172,12 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
     if not hints:
         return
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)
-    if reads_triples(record.recipe):
-        console.print(f"  plm evaluate {out} test.tsv", markup=False)
-        console.print(f'  plm complete {out} --head "{tr("a name")}" --relation "{tr("a relation")}"', markup=False)
-    if record.recipe.architecture.reads_images and not record.recipe.architecture.describes_images:
-        seen = tr("photo.jpg") if record.recipe.architecture.image_pixels is not None else "photo.npy"
-        where = table_options(record.run)
-        console.print(f'  plm search {out} {record.corpora[0]} "{tr("a text")}"{where}', markup=False)
-        console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}" --image {seen}', markup=False)
-    elif record.recipe.architecture.translates:
-        console.print(f'  plm translate {out} "{tr("a text to translate")}"', markup=False)
-    elif record.recipe.architecture.describes_images:
-        console.print(f"  plm caption {out} {tr('photo.jpg')} --attention regions.png", markup=False)
-        return
-    elif record.recipe.architecture.generates != "no":
-        console.print(f'  plm generate {out} "{tr("how a text begins")}"', markup=False)
-    elif record.recipe.architecture.reads_characters:
-        console.print(f'  plm embed {out} "{tr("a text")}" --level token', markup=False)
-    else:
-        console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}"', markup=False)
-    console.print(
-        f"  plm finetune {out} --task classify --train train.tsv --dev dev.tsv --out {out}-task", markup=False
-    )
-    console.print(f"  tensorboard --logdir {out}", markup=False)
+    commands(commands_after_pretraining(out, record))
+
+
+def commands(lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(f"  {line}", markup=False)
 
 
 def corpora_table(by_corpus: Mapping[str, Mapping[str, float]]) -> Table:
@@ -318,8 +290,7 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
         return
     kept = tr(", with the weights of seed {seed}", seed=result["seed"]) if many else ""
     console.print(tr("The model is in {out}{kept}. Next:", out=out, kept=kept), markup=False)
-    for command in next_commands(out, record):
-        console.print(f"  {command}", markup=False)
+    commands(next_commands(out, record))
 
 
 def placed(place: str) -> tuple[str, str]:

@@ -548,3 +548,10 @@ def test_python_callers_get_the_same(facts, graph_file):
     with pytest.raises(PlmError, match="--by takes"):
         evaluate_triples(model, graph_file, Screen(quiet=True), by="eye")
     assert replace(model.graph, asks_heads=False) != model.graph
+
+
+def test_triples_for_a_model_that_has_seen_none_need_a_cloze_and_it_is_told(graph_file, pretrained, rows_file, plm):
+    ran = plm("evaluate", pretrained, graph_file)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"plm: {pretrained} was not trained on triples" in ran.err and "--by cloze" in ran.err
+    assert "was not fine-tuned on a task" in plm("evaluate", pretrained, rows_file).err

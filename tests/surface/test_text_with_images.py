@@ -190,6 +190,8 @@ def test_training_on_feature_files_searches_and_fills_with_them(shapes, plm, tmp
     rng = np.random.default_rng(0)
     for number in range(100):
         np.save(folder / f"{number}.npy", rng.normal(size=(1 + number % 4, 6)).astype(np.float32))
+    before = plm("doctor", shapes, "--recipe", "visualbert-tiny", "--features", folder)
+    assert (before.code, "documents" in before.out) == (0, True), before.err
     small = ["--set", "architecture.width=32", "--set", "architecture.inner=32", "--set", "run.threads=1"]
     command = ["pretrain", "visualbert-tiny", shapes, "--steps", 2, *small, "--out", tmp_path / "run"]
     ran = plm(*command, "--features", folder)
