@@ -343,16 +343,9 @@ def scores(found: dict[str, Any]) -> None:
             interval = tr("95% interval {low:.1f} to {high:.1f}", low=value["low"], high=value["high"])
             table.add_row(label(name), f"{value['score']:.1f}", interval)
             signatures[name] = value["signature"]
-        elif isinstance(value, dict) and "recall_at_1" in value:
-            shown = (f"{label(part)} {value[part]:.1%}" for part in value if part.startswith("recall"))
-            among = tr(
-                "median rank {rank:g} of {candidates:g} candidates, {right:g} of them right",
-                rank=value["median_rank"],
-                candidates=round(value["candidates"], 1),
-                right=round(value["right"], 1),
-            )
-            table.add_row(label(name), comma().join(shown), among)
     console.print(table)
+    if ways := {name: value for name, value in found.items() if isinstance(value, dict) and "recall_at_1" in value}:
+        console.print(retrieval(ways))
     for name, signature in signatures.items():
         console.print(f"{label(name)}: {signature}", markup=False)
     if "by_length" in found:
@@ -363,6 +356,21 @@ def scores(found: dict[str, Any]) -> None:
         console.print(lengths)
     if "reading" in found:
         console.print(tr("Context: {reading}.", reading=found["reading"]), markup=False)
+
+
+def retrieval(ways: Mapping[str, Mapping[str, float]]) -> Table:
+    """Recall and ranks, a row for finding images by texts and one for the other way."""
+    recalls = [part for part in next(iter(ways.values())) if part.startswith("recall")]
+    titles = (label(part).replace("_", " ") for part in recalls)
+    table = Table("", *titles, tr("median rank"), tr("candidates"), tr("of them right"), box=None)
+    table.columns[0].no_wrap = table.columns[-2].no_wrap = True  # titles of the others may have two lines
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, way in ways.items():
+        counted = (way["median_rank"], round(way["candidates"], 1), round(way["right"], 1))
+        shown = [*(f"{way[part]:.1%}" for part in recalls), *(f"{count:g}" for count in counted)]
+        table.add_row(label(name).replace("_", " "), *shown)
+    return table
 
 
 def attention(found: Attended, *, named: bool = False) -> None:
