@@ -122,7 +122,7 @@ def test_retrieval_is_evaluated_both_ways(seeing, shapes, plm, tmp_path):
         assert 0 <= found["recall_at_1"] <= found["recall_at_5"] == 1.0
         assert (found["candidates"], found["right"]) == (5, 1)
     shown = plm("evaluate", seeing, few, "--images", shapes.parent, "--candidates", 5).out
-    assert all(word in shown for word in ("match_accuracy", "text to image", "image to text", "recall at", "median", "candidates"))
+    assert all(word in shown for word in ("match_accuracy", "image to text", "recall at", "median", "candidates"))
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
     assert [line.split()[-2:] for line in shown.splitlines() if "text to image" in line] == [["5", "1"]]
     ran = plm("evaluate", seeing, few, "--images", shapes.parent, "--features", tmp_path)
