@@ -51,7 +51,7 @@ def commands_after_pretraining(out: Path, record: PretrainRecord) -> list[str]:
     if architecture.reads_images and not architecture.describes_images:
         seen = tr("photo.jpg") if architecture.image_pixels is not None else "photo.npy"
         found.append(f'plm search {out} {record.corpora[0]} "{tr("a text")}"{table_options(record.run)}')
-        found.append(blank + f" --image {seen}")
+        found.append(" ".join([blank, "--image", seen]))
     elif architecture.translates:
         found.append(f'plm translate {out} "{tr("a text to translate")}"')
     elif architecture.describes_images:
