@@ -393,8 +393,7 @@ def pretraining(
     settings = with_column(settle(chosen, sets), column, header, pair)
     settings = with_pretrained_encoder(settings, others.get("start"))
     settings = with_images(settings, images)
-    if weights is not None:
-        settings = replace(settings, run=replace(settings.run, weights=tuple(map(float, weights))))
+    settings = with_weights(settings, weights)
     settings = with_features(with_images(settings, images), sets)
     settings = fitted_to_triples(with_names(settings, names), corpora, others.get("valid"))
     default = None if extend else settings.recipe.schedule.steps
@@ -465,6 +464,13 @@ def with_column(settings: Settings, column: str | None, header: bool, pair: Pair
         )
     machine = replace(settings.run, column=column or settings.run.column, header=settings.run.header and header)
     return replace(settings, run=machine)
+
+
+def with_weights(settings: Settings, weights: Sequence[float] | None) -> Settings:
+    """The settings with the sampling weights given by --weights."""
+    if weights is None:
+        return settings
+    return replace(settings, run=replace(settings.run, weights=tuple(map(float, weights))))
 
 
 def with_images(settings: Settings, images: Images) -> Settings:

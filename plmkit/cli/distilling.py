@@ -134,4 +134,4 @@ def distill(
     if as_json:
         print_json({"out": str(out), **found.record.result, "compared": list(found.compared)})
     else:
-        show_distilled.distilled(found.compared, out, hints=not quiet)
+        show_distilled.distilled(found.compared, out, found.record, hints=not quiet)

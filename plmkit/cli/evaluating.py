@@ -164,7 +164,7 @@ def evaluate(
         triples={"--by": by, "--known": known or None, "--names": names or None},
     )  # fmt: skip
     scores: dict[str, Any]
-    if not loaded.tasks and (loaded.graph is not None or by is not None):
+    if not loaded.tasks and (loaded.graph is not None or by is not None or is_asked_of_triples(loaded, file)):
         given.check_for_triples(model)
         from plmkit.cli import show_triples
         from plmkit.inference.ranking import evaluate_triples
@@ -217,6 +217,16 @@ def evaluate(
         print_json(scores)
     else:
         show.scores(scores)
+
+
+def is_asked_of_triples(loaded: "Model", file: Path) -> bool:
+    """Whether a masked language model is given a table of triples: it learns which option it needs."""
+    from plmkit.data.reading.files import find_files
+    from plmkit.data.reading.triples import holds_triples
+
+    return "masked_lm" in loaded.network.heads and any(
+        holds_triples(one) for one in find_files([file]) if not one.skipped
+    )
 
 
 def task_report(

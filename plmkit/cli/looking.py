@@ -7,6 +7,7 @@ import typer
 from plmkit.cli.app import TRAIN, app
 from plmkit.cli.options import (
     CORPUS,
+    Features,
     ImageColumn,
     ImageFolder,
     Json,
@@ -18,10 +19,12 @@ from plmkit.cli.options import (
     TargetColumn,
     TextColumn,
     TokenizerFile,
+    Weights,
     examples,
     print_json,
     recipe_names,
     screen,
+    weights_of,
 )
 from plmkit.errors import SettingError
 from plmkit.language import comma, tr
@@ -65,11 +68,13 @@ def doctor(
         ),
     ] = None,
     tokenizer: TokenizerFile = None,
+    weights: Weights = None,
     text: TextColumn = None,
     source: SourceColumn = None,
     target: TargetColumn = None,
     image: ImageColumn = None,
     images: ImageFolder = None,
+    features: Features = None,
     names: NameTables = None,
     no_header: NoHeader = False,
     seed: Annotated[int | None, typer.Option(help=tr("Random seed (default: 0)."))] = None,
@@ -89,7 +94,8 @@ def doctor(
     if verify:
         options = {
             "--recipe": recipe, "--tokenizer": tokenizer, "--text": text, "--source": source,
-            "--target": target, "--image": image, "--images": images, "--names": names or None,
+            "--target": target, "--image": image, "--images": images, "--features": features,
+            "--weights": weights, "--names": names or None,
             "--no-header": no_header or None, "--seed": seed,
             "--set": sets or None,
         }  # fmt: skip
@@ -97,7 +103,7 @@ def doctor(
             raise SettingError(tr("--verify reads no text: leave out {given}.", given=comma().join(given)))
         verify_folders(corpus, as_json)
         return
-    from plmkit.api import with_column, with_features, with_images, with_names
+    from plmkit.api import with_column, with_features, with_images, with_names, with_weights
     from plmkit.catalogue import find
     from plmkit.cli import show
     from plmkit.config.machine import check_examined, check_read, refuse_ignored, settle
@@ -107,14 +113,15 @@ def doctor(
     from plmkit.preparation.triples import fitted_to_triples
 
     settings = with_column(settle(find(recipe or "bert-mini"), sets or []), text, not no_header, (source, target))
-    settings = with_images(settings, (image, None if images is None else str(images)))
+    settings = with_images(settings, (image, *(None if path is None else str(path) for path in (images, features))))
+    settings = with_weights(settings, weights_of(weights))
     settings = with_features(settings, sets or [])
     settings = fitted_to_triples(with_names(settings, names or ()), corpus)
     for name, _ in map(cut, sets or []):
         check_read(name, (*EXAMINED, *PREPARING), "plm doctor")
         check_examined(name, settings.recipe)
-    if tokenizer:
-        refuse_ignored(sets or [], {"tokenizer": "--tokenizer"})
+    instead = {"tokenizer": "--tokenizer"} if tokenizer else {}
+    refuse_ignored(sets or [], instead | ({"run.weights": "--weights"} if weights is not None else {}))
     diagnosis = examine(settings, corpus, seed or 0, screen(quiet), tokenizer=tokenizer)
     if as_json:
         print_json(diagnosis.as_json())

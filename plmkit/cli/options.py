@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plmkit.errors import SettingError
 from plmkit.language import tr
 
 if TYPE_CHECKING:
@@ -120,6 +121,14 @@ ImageFolder = Annotated[
         "--images", metavar="FOLDER", help=tr("Captions: folder of the image files. Default: that of the table.")
     ),
 ]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="W1,W2,...",
+        help=tr("Sampling weights of several corpora, in their order, for example 2,1. Default: by their size."),
+    ),
+]
 NameTables = Annotated[
     list[str] | None,
     typer.Option(
@@ -194,3 +203,11 @@ def columns_of(
 
 def print_json(data: dict[str, Any]) -> None:
     print(json.dumps(data, ensure_ascii=False))
+
+
+def weights_of(text: str | None) -> list[float] | None:
+    """The numbers of `2,1`."""
+    try:
+        return None if text is None else [float(part) for part in text.replace("，", ",").split(",")]
+    except ValueError:
+        raise SettingError(tr("--weights takes a number per corpus, such as 2,1; found '{text}'.", text=text)) from None

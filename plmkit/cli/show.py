@@ -1,6 +1,6 @@
 """What `plm` prints for people: tables and short reports on stdout."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plmkit.cli import show_tasks
-from plmkit.cli.next_commands import next_commands
-from plmkit.config.machine import Machine
+from plmkit.cli.next_commands import commands_after_pretraining, next_commands
 from plmkit.data.reading.cells import shown_place
 from plmkit.inference.masked import Candidate
 from plmkit.insight.attention import Attended
@@ -20,15 +19,15 @@ from plmkit.insight.page import mix_titles, part_title
 from plmkit.language import comma, sentences, several, tr
 from plmkit.preparation.doctor import Diagnosis
 from plmkit.preparation.preview import predicts_next
-from plmkit.preparation.triples import reads_triples
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
-from plmkit.terminal.labels import label
+from plmkit.terminal.labels import label, loss_label
 from plmkit.terminal.screen import curve, duration
 from plmkit.training.by_corpus import losses_by_corpus
 from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
+UNLIMITED = 10_000  # columns of a screen
 HIGHLIGHTS = ("yellow", "cyan")
 console = Console(highlight=False, soft_wrap=True)  # a command that is shown can be copied whole
 
@@ -156,19 +155,10 @@ def highlighted(text: str, units: Sequence[tuple[int, int]]) -> Text:
     return shown
 
 
-def table_options(machine: Machine) -> str:
-    """How a table of images and captions was read, for another command on it."""
-    options = {
-        "--text": machine.column, "--image": machine.image_column, "--images": machine.image_folder,
-        "--features": machine.features,
-    }  # fmt: skip
-    return "".join(f" {option} {value}" for option, value in options.items() if value is not None)
-
-
 def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None:
     result = record.result
     losses = {name.removeprefix("valid/"): value for name, value in result.items() if name.startswith("valid/")}
-    valid = comma().join(f"{label(name).replace('_', ' ')} {value:.3f}" for name, value in losses.items())
+    valid = comma().join(f"{loss_label(name)} {value:.3f}" for name, value in losses.items())
     work = tr(
         "{steps:,} steps, {tokens:,} tokens, {minutes:.1f} minutes",
         steps=result["steps"],
@@ -176,39 +166,35 @@ def pretrained(out: Path, record: PretrainRecord, *, hints: bool = True) -> None
         minutes=result["seconds"] / 60,
     )
     console.print(tr("{work}; loss on held-out text: {losses}.", work=work, losses=valid) if valid else f"{work}.")
-    if by_corpus := losses_by_corpus(result):
-        names = list(dict.fromkeys(name for found in by_corpus.values() for name in found))
-        table = Table(tr("held-out text of"), *(label(name).replace("_", " ") for name in names), box=None)
-        for corpus, found in by_corpus.items():
-            table.add_row(Text(corpus), *(f"{found[name]:.3f}" if name in found else "" for name in names))
-        console.print(table)
+    if len(by_corpus := losses_by_corpus(result)) > 1:  # the losses of a single one are those above
+        console.print(corpora_table(by_corpus))
     forgetting(result)
     if not hints:
         return
     console.print(tr("The model is in {out}. Next:", out=out), markup=False)
-    if reads_triples(record.recipe):
-        console.print(f"  plm evaluate {out} test.tsv", markup=False)
-        console.print(f'  plm complete {out} --head "{tr("a name")}" --relation "{tr("a relation")}"', markup=False)
-    if record.recipe.architecture.reads_images and not record.recipe.architecture.describes_images:
-        seen = tr("photo.jpg") if record.recipe.architecture.image_pixels is not None else "photo.npy"
-        where = table_options(record.run)
-        console.print(f'  plm search {out} {record.corpora[0]} "{tr("a text")}"{where}', markup=False)
-        console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}" --image {seen}', markup=False)
-    elif record.recipe.architecture.translates:
-        console.print(f'  plm translate {out} "{tr("a text to translate")}"', markup=False)
-    elif record.recipe.architecture.describes_images:
-        console.print(f"  plm caption {out} {tr('photo.jpg')} --attention regions.png", markup=False)
-        return
-    elif record.recipe.architecture.generates != "no":
-        console.print(f'  plm generate {out} "{tr("how a text begins")}"', markup=False)
-    elif record.recipe.architecture.reads_characters:
-        console.print(f'  plm embed {out} "{tr("a text")}" --level token', markup=False)
-    else:
-        console.print(f'  plm fill {out} "{tr("a text with a [MASK] in it")}"', markup=False)
-    console.print(
-        f"  plm finetune {out} --task classify --train train.tsv --dev dev.tsv --out {out}-task", markup=False
-    )
-    console.print(f"  tensorboard --logdir {out}", markup=False)
+    commands(commands_after_pretraining(out, record))
+
+
+def commands(lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(f"  {line}", markup=False)
+
+
+def corpora_table(by_corpus: Mapping[str, Mapping[str, float]]) -> Table:
+    """A row per corpus; if that is too wide for the screen, a row per loss."""
+    losses = list(dict.fromkeys(name for found in by_corpus.values() for name in found))
+    value = lambda corpus, name: f"{by_corpus[corpus][name]:.3f}" if name in by_corpus[corpus] else ""  # noqa: E731
+    named = {name: Text(loss_label(name)) for name in losses}
+    wide, narrow = Table(tr("held-out text of"), box=None), Table(tr("held-out text of"), box=None)
+    for name in losses:
+        wide.add_column(named[name])
+        narrow.add_row(named[name], *(value(corpus, name) for corpus in by_corpus))
+    for column, corpus in enumerate(by_corpus, start=1):
+        narrow.columns[column].header = Text(corpus)
+        narrow.columns[column].overflow = "fold"
+        wide.add_row(Text(corpus), *(value(corpus, name) for name in losses))
+    asked = console.measure(wide, options=console.options.update(max_width=UNLIMITED)).maximum
+    return wide if asked <= console.width else narrow
 
 
 def forgetting(result: dict[str, Any]) -> None:
@@ -304,8 +290,7 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
         return
     kept = tr(", with the weights of seed {seed}", seed=result["seed"]) if many else ""
     console.print(tr("The model is in {out}{kept}. Next:", out=out, kept=kept), markup=False)
-    for command in next_commands(out, record):
-        console.print(f"  {command}", markup=False)
+    commands(next_commands(out, record))
 
 
 def placed(place: str) -> tuple[str, str]:
@@ -359,16 +344,9 @@ def scores(found: dict[str, Any]) -> None:
             interval = tr("95% interval {low:.1f} to {high:.1f}", low=value["low"], high=value["high"])
             table.add_row(label(name), f"{value['score']:.1f}", interval)
             signatures[name] = value["signature"]
-        elif isinstance(value, dict) and "recall_at_1" in value:
-            shown = (f"{label(part)} {value[part]:.1%}" for part in value if part.startswith("recall"))
-            among = tr(
-                "median rank {rank:g} of {candidates:g} candidates, {right:g} of them right",
-                rank=value["median_rank"],
-                candidates=round(value["candidates"], 1),
-                right=round(value["right"], 1),
-            )
-            table.add_row(label(name), comma().join(shown), among)
     console.print(table)
+    if ways := {name: value for name, value in found.items() if isinstance(value, dict) and "recall_at_1" in value}:
+        console.print(retrieval(ways))
     for name, signature in signatures.items():
         console.print(f"{label(name)}: {signature}", markup=False)
     if "by_length" in found:
@@ -379,6 +357,21 @@ def scores(found: dict[str, Any]) -> None:
         console.print(lengths)
     if "reading" in found:
         console.print(tr("Context: {reading}.", reading=found["reading"]), markup=False)
+
+
+def retrieval(ways: Mapping[str, Mapping[str, float]]) -> Table:
+    """Recall and ranks, a row for finding images by texts and one for the other way."""
+    recalls = [part for part in next(iter(ways.values())) if part.startswith("recall")]
+    titles = (label(part).replace("_", " ") for part in recalls)
+    table = Table("", *titles, tr("median rank"), tr("candidates"), tr("of them right"), box=None)
+    table.columns[0].no_wrap = table.columns[-2].no_wrap = True  # titles of the others may have two lines
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, way in ways.items():
+        counted = (way["median_rank"], round(way["candidates"], 1), round(way["right"], 1))
+        shown = [*(f"{way[part]:.1%}" for part in recalls), *(f"{count:g}" for count in counted)]
+        table.add_row(label(name).replace("_", " "), *shown)
+    return table
 
 
 def attention(found: Attended, *, named: bool = False) -> None:

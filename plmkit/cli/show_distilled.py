@@ -6,13 +6,17 @@ from typing import Any
 
 from rich.table import Table
 
-from plmkit.cli.show import console
+from plmkit.cli.next_commands import commands_after_pretraining, next_commands
+from plmkit.cli.show import commands, console
 from plmkit.distillation.report import title
 from plmkit.language import tr
 from plmkit.terminal.labels import label
+from plmkit.training.run_record import FinetuneRecord, PretrainRecord
 
 
-def distilled(compared: Sequence[Mapping[str, Any]], out: Path, *, hints: bool) -> None:
+def distilled(
+    compared: Sequence[Mapping[str, Any]], out: Path, record: PretrainRecord | FinetuneRecord, *, hints: bool
+) -> None:
     measure = compared[0]["measure"]
     heading = tr("validation loss") if measure.startswith("valid/") else tr("dev {measure}", measure=label(measure))
     table = Table(box=None, pad_edge=False)
@@ -23,9 +27,11 @@ def distilled(compared: Sequence[Mapping[str, Any]], out: Path, *, hints: bool) 
         table.add_row(title(one["name"]), f"{one['parameters']:,}", *cells(one))
     console.print(table)
     if hints:
-        console.print(
-            tr("The student is in {out}: every command reads it like any other model.", out=out), markup=False
-        )
+        console.print(tr("The student is in {out}. Next:", out=out), markup=False)
+        if isinstance(record, PretrainRecord):
+            commands(commands_after_pretraining(out, record))
+        else:
+            commands(next_commands(out, record))
 
 
 def cells(one: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -27,11 +27,13 @@ from plmkit.cli.options import (
     TargetColumn,
     TextColumn,
     TokenizerFile,
+    Weights,
     columns_of,
     examples,
     print_json,
     recipe_names,
     screen,
+    weights_of,
 )
 from plmkit.config.explaining import all_explanations_in, explanations_in
 from plmkit.config.verbs import FINETUNING
@@ -98,13 +100,7 @@ def pretrain(
         str | None,
         typer.Option(help=tr("File of held-out text. Default: 1% of the corpus, in whole documents.")),
     ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="W1,W2,...",
-            help=tr("Sampling weights of several corpora, in their order, for example 2,1. Default: by their size."),
-        ),
-    ] = None,
+    weights: Weights = None,
     text: TextColumn = None,
     source: SourceColumn = None,
     target: TargetColumn = None,
@@ -134,7 +130,7 @@ def pretrain(
         return
     request = pretraining(
         recipe, tuple(corpus or ()), out, steps=steps, minutes=minutes, tokens=tokens, sets=sets or [], start=start,
-        tokenizer=tokenizer, valid=valid, weights=None if weights is None else weights_of(weights), column=text,
+        tokenizer=tokenizer, valid=valid, weights=weights_of(weights), column=text,
         pair=(source, target),
         images=(image, *(None if path is None else str(path) for path in (images, features))), names=names or (),
         header=not no_header, seed=seed, extend=extend,
@@ -148,14 +144,6 @@ def pretrain(
         print_json({"out": str(request.out), **record.result})
     else:
         show.pretrained(request.out, record, hints=not quiet)
-
-
-def weights_of(text: str) -> list[float]:
-    """The numbers of `2,1`."""
-    try:
-        return [float(part) for part in text.replace("，", ",").split(",")]
-    except ValueError:
-        raise SettingError(tr("--weights takes a number per corpus, such as 2,1; found '{text}'.", text=text)) from None
 
 
 def word_vectors(

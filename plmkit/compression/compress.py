@@ -25,6 +25,7 @@ from plmkit.storage.files import new_folder, reported_os_errors, write_json
 from plmkit.storage.manifest import seal
 from plmkit.tasks.contract import Row
 from plmkit.tasks.ngrams import save_ngrams
+from plmkit.terminal.labels import label
 from plmkit.terminal.screen import Screen
 from plmkit.training.run_folder import RunFolder
 from plmkit.training.run_record import FinetuneRecord
@@ -98,11 +99,12 @@ class MarginError(PlmError):
 
     def __init__(self, result: Result) -> None:
         name, loss = max(result.losses.items(), key=lambda one: one[1])
+        measure = label(result.measures[name]).replace("_", " ")
         super().__init__(
             tr(
-                "The score of {name} falls by {loss:.4f}, more than the margin of {margin}; nothing was written.\n"
+                "{measure} is worse by {loss:.4f}, more than the margin of {margin}; nothing was written.\n"
                 "Allow more with --margin, or compress less.",
-                name=result.measures[name] if len(result.measures) == 1 else name,
+                measure=measure if len(result.measures) == 1 else f"{name}: {measure}",
                 loss=loss,
                 margin=result.request.margin,
             )

@@ -91,6 +91,11 @@ def open_captions(
     folder = None if images is None else Path(images)
     if folder is not None and not folder.is_dir():
         raise InputError(tr("There is no folder {folder}, in which --images has the images.", folder=folder))
+    if features is not None and region_width is None:
+        raise SettingError(
+            tr("--features {features} has no effect: the model reads the pixels of images. Leave it out.",
+               features=features)
+        )  # fmt: skip
     if features is not None:
         check_source(Path(features))
     corpora: list[Corpus] = []

@@ -139,8 +139,13 @@ def open_queries(paths: Sequence[str]) -> list[Corpus]:
 
 def remarks(path: Path, columns: Columns) -> Iterator[str]:
     """How the rows of a table are read; one without a usable row is refused."""
-    rows = [(row.is_whole, row.relevance) for row in query_rows(path)]
-    counts = Counter(relevance for is_whole, relevance in rows if is_whole)
+    lacking: list[int] = []
+    counts = Counter[int]()
+    for row in query_rows(path):
+        if row.is_whole:
+            counts[row.relevance] += 1
+        else:
+            lacking.append(row.line)
     if not counts:
         raise InputError(tr("{file} has no row with both a query and a title.", file=path))
     yield tr(
@@ -153,8 +158,14 @@ def remarks(path: Path, columns: Columns) -> Iterator[str]:
         random=counts[NOT_SHOWN],
         column=short(columns.label),
     )
-    if lacking := len(rows) - counts.total():
-        yield tr("{file}: {count:,} rows lack a query or a title and are skipped.", file=path, count=lacking)
+    if lacking:
+        yield tr(
+            "{file}: {count:,} of {total:,} rows lack a query or a title and are skipped; the first is {place}.",
+            file=path,
+            count=len(lacking),
+            total=len(lacking) + counts.total(),
+            place=where(path, lacking[0]),
+        )
     shown = counts[CLICKED] + counts[SHOWN]
     if not (columns.clicks or counts[NOT_SHOWN]) and counts[SHOWN] and counts[CLICKED] > MANY_CLICKED * shown:
         yield tr(

@@ -149,7 +149,7 @@ def known_to(graph: Graph, table: TripleTable, screen: Screen | None) -> tuple[n
         screen.say(
             tr(
                 "! {file}: {count:,} of {total:,} triples have an entity or a relation that the model was not trained "
-                "on ({lost:,} of them), and are left out; the first is '{first}', {place}.",
+                "on ({lost:,} different ones), and are left out; the first is '{first}', {place}.",
                 file=table.path,
                 count=lacking,
                 total=len(table.rows),

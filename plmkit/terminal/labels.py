@@ -36,3 +36,9 @@ NAMES = (
 def label(name: str) -> str:
     """`accuracy`, or 准确率 in Chinese."""
     return translated(name)
+
+
+def loss_label(name: str) -> str:
+    """`masked lm`, or `knowledge/masked lm` of a run with several streams, which keep their names."""
+    stream, _, objective = name.replace("/", ".").rpartition(".")
+    return (f"{stream}/" if stream else "") + label(objective).replace("_", " ")

@@ -31,7 +31,7 @@ def test_a_score_that_falls_too_far_is_shown_and_nothing_is_written(plm, finetun
     out = tmp_path / "small"
     ran = plm("compress", finetuned, "--to", "pruned", "--margin", "0.02", "--out", out)
     assert ran.code == 2 and not out.exists() and list(tmp_path.iterdir()) == []
-    assert "falls by 0.0300, more than the margin of 0.02" in ran.err
+    assert "accuracy is worse by 0.0300, more than the margin of 0.02" in ran.err
     assert "0.9100" in ran.out and "0.8800" in ran.out and "-0.0300" in ran.out
     assert plm("compress", finetuned, "--to", "pruned", "--margin", "0.04", "--out", out).code == 0
 

@@ -78,7 +78,8 @@ def test_rows_that_lack_a_side_are_skipped_and_counted(tmp_path):
     path = write(tmp_path / "a.tsv", "query\ttitle\tlabel\nq\tt\t0\n\tu\t1\nq\t\t1\nr\tu\t0\nr\tv\t1\n")
     (corpus,) = open_queries([path])
     assert [document.paragraphs for document in corpus.documents()] == [("q", "t"), ("r", "u", "v")]
-    assert corpus.notes[1:] == (f"{path}: 2 rows lack a query or a title and are skipped.",)
+    says = f"{path}: 2 of 5 rows lack a query or a title and are skipped; the first is {path}, line 3."
+    assert corpus.notes[1:] == (says,)
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ def test_a_method_trains_resumes_and_leaves_a_model(method, plm, pretrained, mix
     assert all((whole[key] == resumed[key]).all() for key in whole)
     assert not any(name.split(".")[1] in ("hidden_matching", "cosine_states") for name in whole if "heads" in name)
     assert plm("embed", out, "the cat sees a house.", "--json").code == 0
+    shown = plm(*[one for one in command if one != "--quiet"], "--out", out).out
+    assert f"The student is in {out}. Next:\n  plm fill {out} " in shown
     record = RunFolder(out).record
     assert record.teacher["folder"] == str(pretrained)
 

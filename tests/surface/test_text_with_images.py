@@ -122,7 +122,11 @@ def test_retrieval_is_evaluated_both_ways(seeing, shapes, plm, tmp_path):
         assert 0 <= found["recall_at_1"] <= found["recall_at_5"] == 1.0
         assert (found["candidates"], found["right"]) == (5, 1)
     shown = plm("evaluate", seeing, few, "--images", shapes.parent, "--candidates", 5).out
-    assert all(word in shown for word in ("match_accuracy", "text_to_image", "recall_at_1", "median rank"))
+    assert all(word in shown for word in ("match_accuracy", "image to text", "recall at", "median", "candidates"))
+    assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
+    assert [line.split()[-2:] for line in shown.splitlines() if "text to image" in line] == [["5", "1"]]
+    ran = plm("evaluate", seeing, few, "--images", shapes.parent, "--features", tmp_path)
+    assert (ran.code, "the model reads the pixels of images" in ran.err) == (2, True)
     ran = plm("evaluate", seeing, few, "--images", shapes.parent, "--beams", 2)
     assert (ran.code, "--beams would be ignored" in ran.err) == (2, True)
 
@@ -190,6 +194,8 @@ def test_training_on_feature_files_searches_and_fills_with_them(shapes, plm, tmp
     rng = np.random.default_rng(0)
     for number in range(100):
         np.save(folder / f"{number}.npy", rng.normal(size=(1 + number % 4, 6)).astype(np.float32))
+    before = plm("doctor", shapes, "--recipe", "visualbert-tiny", "--features", folder)
+    assert (before.code, "documents" in before.out) == (0, True), before.err
     small = ["--set", "architecture.width=32", "--set", "architecture.inner=32", "--set", "run.threads=1"]
     command = ["pretrain", "visualbert-tiny", shapes, "--steps", 2, *small, "--out", tmp_path / "run"]
     ran = plm(*command, "--features", folder)

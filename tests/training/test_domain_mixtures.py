@@ -183,3 +183,11 @@ def test_corpora_of_one_file_name_are_told_apart_by_their_folders(corpora, tmp_p
         (tmp_path / folder / "train.txt").write_text(corpus.read_text(encoding="utf-8"), encoding="utf-8")
     paths = [tmp_path / folder / "train.txt" for folder in "ab"]
     assert list(material("bert-tiny", paths).corpus_batches(find("bert-tiny"), 0)) == [str(path) for path in paths]
+
+
+def test_doctor_takes_the_weights_that_pretrain_takes(plm, corpora):
+    ran = plm("doctor", *corpora, "--recipe", "bert-tiny", "--weights", "1,3", "--json")
+    assert ran.code == 0, ran.err
+    assert sorted(ran.json["mixture"].values()) == pytest.approx([0.25, 0.75], abs=0.01)
+    both = plm("doctor", *corpora, "--weights", "1,3", "--set", "run.weights=[1, 3]")
+    assert (both.code, "--weights" in both.err) == (2, True)
