@@ -53,7 +53,8 @@ def translating(made: Path, language: tuple[list[Pair], ...]) -> Path:
     sets = (
         "tokenizer=Words", "tokenizer.min_frequency=3", "architecture.layers=1", "architecture.width=64",
         "architecture.inner=128", "architecture.heads=2", "architecture.dropout=0.0", "architecture.max_length=20",
-        "architecture.initialiser=average", "schedule.warmup=0.05", "schedule.batch=16", "schedule.learning_rate=5e-3", "stages=[[1.0, 16]]", "run.threads=1",
+        "architecture.initialiser=average", "schedule.warmup=0.05", "schedule.batch=16",
+        "schedule.learning_rate=5e-3", "stages=[[1.0, 16]]", "run.threads=1",
     )  # fmt: skip
     out, settings = made / "translating", settle(find("transformer-tiny"), sets)
     request = PretrainRequest(settings=settings, corpora=(str(pairs),), out=out, budget=Budget(steps=250))

@@ -18,7 +18,7 @@ NOTES = (
 FOR_MINUTES = for_minutes(
     "size", "initial weights", "batch", "learning rate", "warm-up", "schedule", "clipping", "optimizer", "length",
     "vocabulary",
-)
+)  # fmt: skip
 
 
 def transformer_base() -> Recipe:
