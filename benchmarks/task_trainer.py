@@ -30,6 +30,7 @@ CLASSES = {  # by kind: those of the library's example scripts
     "choose": "AutoModelForMultipleChoice",
 }
 THEIRS = tuple(CLASSES)
+DROPOUT = {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "classifier_dropout_prob"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,14 @@ def one_seed(case: Case, seed: int) -> dict[str, Any]:
     """The epoch that is best on dev, scored on test."""
     import torch
     import transformers
+    from torch.utils.data import SequentialSampler
     from transformers import AutoTokenizer, Trainer, TrainingArguments, set_seed
+
+    class RowsInOrder(Trainer):
+        """A Trainer that groups rows by length predicts them in another order, too."""
+
+        def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+            return SequentialSampler(eval_dataset)
 
     set_seed(seed)
     torch.set_num_threads(1)
@@ -71,7 +79,11 @@ def one_seed(case: Case, seed: int) -> dict[str, Any]:
     parts = {name: encode(task, rows, tokenizer, case.length) for name, rows in case.rows.items()}
     outputs = {} if task.kind in ("qa", "choose") else {"num_labels": max(1, len(task.classes))}
     # since version 5 the library computes in the type of the stored weights
-    network = getattr(transformers, CLASSES[task.kind]).from_pretrained(case.model, dtype=torch.float32, **outputs)
+    config = transformers.AutoConfig.from_pretrained(case.model, **outputs)
+    for name in DROPOUT & vars(config).keys():
+        setattr(config, name, settings["dropout"])
+    cls = getattr(transformers, CLASSES[task.kind])
+    network = cls.from_pretrained(case.model, config=config, dtype=torch.float32)
     steps = settings["epochs"] * -(-len(parts["train"].inputs) // settings["batch"])
     optimizer = settings["optimizer"]
     with TemporaryDirectory() as folder:
@@ -85,7 +97,7 @@ def one_seed(case: Case, seed: int) -> dict[str, Any]:
             save_total_limit=1, load_best_model_at_end=True, metric_for_best_model=task.measure, greater_is_better=True,
             report_to=[], use_cpu=True, disable_tqdm=True, logging_strategy="no",
         )  # fmt: skip
-        trainer = Trainer(
+        trainer = RowsInOrder(
             model=network, args=arguments, train_dataset=parts["train"].inputs, eval_dataset=parts["dev"].inputs,
             data_collator=collator_of(task.kind, tokenizer), compute_metrics=scores_of(task, parts["dev"]),
             compute_loss_func=choice_loss if task.kind == "choose" else None,

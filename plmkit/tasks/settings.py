@@ -24,6 +24,8 @@ SHORTEST = 5  # [CLS] a [SEP] b [SEP]
 FEATURES_RATE = 2e-3  # of a recurrent network that begins from random weights
 EPOCHS = 3.0
 DEV_SHARE = 0.1  # held out without --dev
+DROPOUT = 0.1
+FEW_STEPS = 100  # in fewer, a network does not learn enough for dropout to help it: benchmarks/README.md
 PAPER_WIDTH = 768  # of the networks that papers fine-tune
 
 
@@ -45,7 +47,9 @@ class TaskSettings:
     decay: float | None = None  # weight decay; none: the optimizer's
     clip: float | None = None  # maximum gradient norm; 0: no clipping; none: the paper's
     layer_decay: float | None = None  # learning rate of each layer relative to the layer above; none: the paper's
-    dropout: float = 0.1  # dropout rate before the head and inside the network
+    dropout: float | None = (
+        None  # dropout rate before the head and inside the network; none: 0.1, and 0 in a run of fewer than 100 steps
+    )
     pooling: str | None = (
         None  # of states: first, mean, max, concat, last, separator (last [SEP]); none: mean for match, else first
     )
@@ -121,14 +125,12 @@ class TaskSettings:
                     length=self.length,
                 )
             )
-        if not 0 <= (self.warmup or 0.0) < 1 or not 0 <= self.dropout < 1:
-            raise SettingError(
-                tr(
-                    "task.warmup and task.dropout must be at least 0 and below 1; found {warmup} and {dropout}.",
-                    warmup=self.warmup,
-                    dropout=self.dropout,
+        for name in ("warmup", "dropout"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise SettingError(
+                    tr("task.{name} must be at least 0 and below 1; found {value}.", name=name, value=value)
                 )
-            )
         if self.frozen and self.scratch:
             raise SettingError(tr("task.frozen with task.scratch would train one layer on random features. Drop one."))
         if self.frozen and self.layer_decay not in (None, 1.0):
@@ -182,6 +184,7 @@ class TaskSettings:
             "pooling": pooling,
             "epochs": EPOCHS,
             "dev_share": DEV_SHARE,
+            "dropout": DROPOUT,
         }
         given = {name: value for name, value in vars(self).items() if value is not None}
         return Settled(**filled | given | {"optimizer": optimizer, "decay": optimizer.decay, "length": self.length})
@@ -204,6 +207,7 @@ class Settled(TaskSettings):
     lm_weight: float
     ngrams: bool
     dev_share: float | None
+    dropout: float
 
 
 GROUPS = {

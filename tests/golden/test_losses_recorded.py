@@ -158,7 +158,9 @@ def test_fine_tuning_has_the_losses_recorded(model, kind, run_of, tmp_path, requ
     order = FinetuneRequest(
         model=run_of(model), task=find_kind(kind)(), train=task_rows(tmp_path / "rows.jsonl", kind), dev=None,
         test=None, out=tmp_path / "task", machine=Machine(**MACHINE),
-        settings=TaskSettings(epochs=1, batch=4, learning_rate=3e-3, optimizer=find(model).tuning.optimizer),
+        settings=TaskSettings(
+            epochs=1, batch=4, learning_rate=3e-3, dropout=0.1, optimizer=find(model).tuning.optimizer
+        ),
     )  # fmt: skip
     finetune(order, Screen())
     check(f"{model} {kind}", order.out, request)
