@@ -588,3 +588,15 @@ def test_predictions_over_predictions_get_columns_of_their_own(finetuned, rows_f
 
 def test_weights_can_be_read_by_whoever_can_read_the_rest(finetuned):
     assert (finetuned / "model.safetensors").stat().st_mode == (finetuned / "run.json").stat().st_mode
+
+
+@pytest.mark.parametrize(("rows", "asked", "expected"), [(33, None, 0.0), (34, None, 0.1), (33, 0.2, 0.2)])
+def test_a_run_of_fewer_than_a_hundred_steps_has_no_dropout_unless_it_is_asked_for(
+    rows, asked, expected, pretrained, tmp_path
+):
+    lines = [f"{'good' if number % 2 else 'bad'} day\t{number % 2}" for number in range(rows)]
+    train = write(tmp_path / "rows.tsv", ["text\tlabel", *lines])
+    request = request_for(pretrained, train, tmp_path / "out", epochs=3, batch=1, length=8, dropout=asked)
+    record = finetune(request, Screen(quiet=True))  # of 3 steps per row
+    assert record.task["dropout"] == expected
+    assert record.architecture.dropout == expected
