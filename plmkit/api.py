@@ -25,6 +25,7 @@ from plmkit.distillation.methods import DEFAULT, FROZEN_POSITIONS, alone
 from plmkit.distillation.run import Distilled, distill_task, distill_text
 from plmkit.distillation.settings import Distillation, settle_distillation
 from plmkit.distillation.task import Teaching, Untaught, check_teacher, student_parts
+from plmkit.distillation.teacher import warn_of_size
 from plmkit.errors import SettingError
 from plmkit.inference.arguments import count, number
 from plmkit.inference.loading import Parts, load
@@ -314,7 +315,8 @@ def distil_text(given: Distilling, teacher: Parts, student: Student, screen: Scr
         frozen_positions=(given.method or DEFAULT) in FROZEN_POSITIONS,
     )  # fmt: skip
     tokenizer = check_tokenizer(given, student) or teacher.folder
-    guide.alignment(load_tokenizer(student.start or tokenizer))  # refuses other languages before any text is read
+    ours = load_tokenizer(student.start or tokenizer)
+    guide.alignment(ours)  # refuses other languages before any text is read
     common: dict[str, Any] = {
         "sets": sets, "start": student.start, "tokenizer": None if student.start else tokenizer, "valid": None,
         "column": given.columns.text, "header": given.columns.header, "seed": given.seed, "extend": False,
@@ -322,6 +324,7 @@ def distil_text(given: Distilling, teacher: Parts, student: Student, screen: Scr
     }  # fmt: skip
     request = pretraining(recipe, given.data, given.out, **common)
     check_length(request.settings.recipe, teacher)
+    warn_of_size(teacher, request.settings.recipe.architecture, ours.vocabulary, screen.say)
     common["sets"] = [own for own in sets if not own.startswith("objectives.")]
     lone = pretraining(alone(student.recipe), given.data, given.out / "alone", **common)
     return distill_text(replace(request, guide=guide), lone, teacher, screen, alone=given.alone)
@@ -366,6 +369,8 @@ def distil_task(given: Distilling, teacher: Parts, student: Student, screen: Scr
         out=given.out, settings=chosen, machine=machine, seed=given.seed, seeds=given.seeds, columns=given.columns,
         guide=teaching,
     )  # fmt: skip
+    known = parts.vocabulary if parts.weights else parts.tokenizer.vocabulary
+    warn_of_size(teacher, parts.architecture, known, screen.say)
     lone = replace(request, out=given.out / "alone", guide=Untaught(parts), settings=chosen)
     return distill_task(request, lone, teacher, screen, alone=given.alone)
 

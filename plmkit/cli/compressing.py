@@ -46,7 +46,9 @@ def compress(
             )
         ),
     ] = None,
-    margin: Annotated[float, typer.Option(help=tr("By how much the score on --dev may fall."))] = 0.01,
+    margin: Annotated[
+        float, typer.Option(help=tr("By how much the score on --dev may fall: 0.01 is one percentage point."))
+    ] = 0.01,
     heads: Annotated[float, typer.Option(help=tr("Pruned: share of the attention heads that are left out."))] = 0.25,
     units: Annotated[float, typer.Option(help=tr("Pruned: share of the feed-forward units that are left out."))] = 0.0,
     train: Annotated[

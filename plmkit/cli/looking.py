@@ -105,7 +105,7 @@ def doctor(
         return
     from plmkit.api import with_column, with_features, with_images, with_names, with_weights
     from plmkit.catalogue import find
-    from plmkit.cli import show
+    from plmkit.cli import show_doctor
     from plmkit.config.machine import check_examined, check_read, refuse_ignored, settle
     from plmkit.config.settings import cut
     from plmkit.config.verbs import EXAMINED, PREPARING
@@ -126,7 +126,7 @@ def doctor(
     if as_json:
         print_json(diagnosis.as_json())
     else:
-        show.diagnosis(diagnosis, settings.recipe)
+        show_doctor.diagnosis(diagnosis, settings.recipe)
     if diagnosis.bad_files:
         raise typer.Exit(2)
 

@@ -40,7 +40,9 @@ def all_recipes(as_json: bool) -> None:
     table = Table(whole, tr("label"), tr("layers × width"), tr("parameters"), tr("settings"), box=None)
     for name, recipe in rows:
         shape = f"{recipe.architecture.layers} × {recipe.architecture.width}"
-        settings = tr("for minutes") if recipe.for_minutes else tr("the paper's")
+        settings = (
+            tr("for minutes") if recipe.for_minutes else tr("second stage") if recipe.adopts else tr("the paper's")
+        )
         label = label_of(recipe)
         size = f"{parameters(recipe, recipe.tokenizer.size):,}"
         table.add_row(name, label.short if label else "", shape, size, settings)
@@ -51,6 +53,7 @@ def all_recipes(as_json: bool) -> None:
             "\n"
             "Recipes `for minutes` train in minutes on a small machine: start with bert-mini to fill blanks and "
             "fine-tune, or gpt2-mini to generate text.\n"
+            "A `second stage` continues a model (--from), whose network it takes over.\n"
             "Parameter counts use the vocabulary size of the recipe's tokenizer. `plm recipes NAME` shows one recipe "
             "in full, with the count for the paper's vocabulary where that differs.\n"
             "Labels: AR autoregressive, AE autoencoding (masked), PLM permuted, RTD replaced tokens, biLM one language "

@@ -182,6 +182,14 @@ def check_scored(request: Request, model: Model, rows: Rows) -> None:
                 to=request.to,
             )
         )
+    if request.margin > 1 and not can_evaluate_text(model):
+        raise SettingError(
+            tr(
+                "--margin {margin}: scores of this model are at most 1, so that no loss would be too large. Give a "
+                "share, such as 0.01 for one percentage point.",
+                margin=request.margin,
+            )
+        )
 
 
 def write_graph(draft: Path, request: Request, parts: Parts, before: Model, screen: Screen) -> None:

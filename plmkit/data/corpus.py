@@ -16,6 +16,7 @@ from plmkit.data.reading.formats import find_layout, read_documents
 from plmkit.data.reading.remarks import ReadColumn, Remarks, name_some
 from plmkit.data.reading.source import CELLS, Document, Format, Layout, OnBytes, Source
 from plmkit.data.reading.tables import parquet_header, table_heading
+from plmkit.data.reading.triples import of_triples
 from plmkit.errors import InputError, SettingError, nearest
 from plmkit.language import comma, tr
 
@@ -189,7 +190,10 @@ def _inspect(file: File, layout: str, column: str | None, header: bool, remarks:
         heading = heading_of(file, format, header)
         if heading is None:
             return None
-        chosen, others = choose_column(heading, column)
+        try:
+            chosen, others = choose_column(heading, column)
+        except InputError as error:
+            raise InputError(f"{error}{of_triples(file, heading)}") from error
         if heading.dialect and heading.dialect.unusual:
             remarks.add(heading.dialect.unusual, file)
         if chosen not in ("text", column):

@@ -1,5 +1,6 @@
 """A knowledge graph: entities and relations with their names, and the triples that are known to be true."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,8 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from plmkit.data.reading.cells import folded, listed, short
-from plmkit.errors import InputError, nearest
+from plmkit.errors import InputError, did_you_mean, nearest
 from plmkit.language import tr
+
+SUGGESTED = 3  # names, where several contain a word
+WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +51,15 @@ class Terms:
         return found[0] if found else None
 
     def suggestion(self, text: str) -> str:
-        """The name that is most like a text, as a question, or nothing."""
-        return nearest(short(text), self.names)
+        """What was perhaps meant, as a question, or nothing: what contains a text's words, or the name most like it."""
+        return did_you_mean(*self.containing(text)[:SUGGESTED]) or nearest(short(text), self.names)
+
+    def containing(self, text: str) -> list[str]:
+        """The ids, or else the names, that have all words of a text; those with the fewest words first."""
+        wanted, found = words_of(text), dict[str, int]()
+        for spelling in (each for pair in zip(self.ids, self.names, strict=True) for each in having(wanted, pair)):
+            found[spelling] = len(words_of(spelling))
+        return sorted(found, key=lambda spelling: found[spelling])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +85,16 @@ class Graph:
             for head, relation, tail in rows
         ]  # fmt: skip
         return np.array(found, dtype=np.int64).reshape(-1, 3)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a name or of an id such as /people/person/profession."""
+    return frozenset(WORD.findall(text.casefold()))
+
+
+def having(words: frozenset[str], spellings: Sequence[str]) -> list[str]:
+    """The first of these spellings that has all of the words, if one does."""
+    return [own for own in spellings if words and words <= words_of(own)][:1]
 
 
 def keys_of(triples: np.ndarray, entities: int, relations: int) -> np.ndarray:

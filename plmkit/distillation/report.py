@@ -17,9 +17,10 @@ from plmkit.language import tr
 from plmkit.network import Network
 from plmkit.preparation.prepare import prepare
 from plmkit.storage.files import write_json
-from plmkit.tasks.batches import answers_of, evaluate
+from plmkit.tasks.batches import answers_of, evaluate, tune
 from plmkit.tasks.contract import Row, Task
 from plmkit.tasks.finetune import FinetuneRequest
+from plmkit.tasks.floor import Mix, as_used
 from plmkit.tasks.holding_out import hold_out
 from plmkit.tasks.rows import read_labelled
 from plmkit.tasks.settings import DEV_SHARE
@@ -27,7 +28,7 @@ from plmkit.terminal.screen import Screen
 from plmkit.training.request import PretrainRequest
 from plmkit.training.step import validate
 
-TEACHER, STUDENT, ALONE = "teacher", "student", "alone"
+TEACHER, NETWORK, STUDENT, ALONE = "teacher", "teacher_network", "student", "alone"
 TIMED = 20  # texts, one at a time
 FILE = "distillation.json"
 Score = tuple[float, float] | None  # and its standard deviation over seeds
@@ -37,7 +38,7 @@ Score = tuple[float, float] | None  # and its standard deviation over seeds
 class Compared:
     """One line of the table."""
 
-    name: str  # teacher, student or alone
+    name: str  # teacher, teacher_network (without its n-grams), student or alone
     folder: str
     parameters: int  # of the network, without heads
     bytes: int  # of the file of its weights
@@ -48,7 +49,10 @@ class Compared:
 
 
 def title(name: str) -> str:
-    names = {TEACHER: tr("teacher"), STUDENT: tr("student, distilled"), ALONE: tr("student alone")}
+    names = {
+        TEACHER: tr("teacher"), NETWORK: tr("teacher without n-grams"), STUDENT: tr("student, distilled"),
+        ALONE: tr("student alone"),
+    }  # fmt: skip
     return names[name]
 
 
@@ -121,14 +125,24 @@ def teacher_score(teacher: Parts, rows: Sequence[Row]) -> Score:
     return float(evaluate(teacher_network(teacher, device), task, examples, vocabulary, device)[task.measure]), 0.0
 
 
+def without_ngrams(teacher: Parts, rows: Sequence[Row]) -> Parts:
+    """The teacher as its network alone, which a student is; what dev determines is determined for the network."""
+    device, vocabulary = torch.device("cpu"), teacher.tokenizer.vocabulary
+    task, weights = as_used(teacher.tasks[0], teacher.weights, Mix(ngrams=0.0))
+    parts = replace(teacher, tasks=(task,), weights=weights)
+    if rows:
+        examples = task.frame(rows, teacher.tokenizer, task.length)
+        task, _ = tune(teacher_network(parts, device), task, examples, vocabulary, device)
+    return replace(parts, tasks=(task,))
+
+
 def task_lines(
-    folders: Mapping[str, Path], scores: Mapping[str, Score], task: Task, rows: Sequence[Row]
+    models: Mapping[str, Parts], scores: Mapping[str, Score], task: Task, rows: Sequence[Row]
 ) -> list[Compared]:  # fmt: skip
     """Scores on dev, and the time that a text takes from its tokens on."""
     device = torch.device("cpu")
     made = []
-    for name, folder in folders.items():
-        parts = read_parts(folder, ignore)
+    for name, parts in models.items():
         network = teacher_network(parts, device)
         own = parts.tasks[0]
         bare = [replace(row, label=None) for row in rows[:TIMED]]

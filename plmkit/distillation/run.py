@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plmkit.data.reading.columns import ignore
 from plmkit.distillation.general import is_causal
 from plmkit.distillation.report import (
     ALONE,
+    NETWORK,
     STUDENT,
     TEACHER,
     Score,
@@ -14,10 +16,11 @@ from plmkit.distillation.report import (
     rows_of_dev,
     task_lines,
     teacher_score,
+    without_ngrams,
     written,
 )
 from plmkit.distillation.task import Teaching
-from plmkit.inference.loading import Parts
+from plmkit.inference.loading import Parts, read_parts
 from plmkit.language import tr
 from plmkit.tasks.finetune import FinetuneRequest, finetune
 from plmkit.tasks.settings import EPOCHS
@@ -60,13 +63,16 @@ def distill_task(
     """The task stage; then, if asked for, the same student on labels only for as many steps."""
     record = finetune(request, screen)
     task, rows = rows_of_dev(request, teacher)
-    folders = {TEACHER: teacher.folder, STUDENT: request.out}
-    scores: dict[str, Score] = {TEACHER: teacher_score(teacher, rows), STUDENT: over_seeds(record, task.measure)}
+    models = {TEACHER: teacher}
+    if task.ngrams is not None:
+        models[NETWORK] = without_ngrams(teacher, rows)
+    scores: dict[str, Score] = {name: teacher_score(parts, rows) for name, parts in models.items()}
+    models[STUDENT], scores[STUDENT] = read_parts(request.out, ignore), over_seeds(record, task.measure)
     if alone:
         screen.say(tr("The same student without its teacher:"))
         ended = finetune(as_long(lone, request), screen)
-        folders[ALONE], scores[ALONE] = lone.out, over_seeds(ended, task.measure)
-    return Distilled(record=record, compared=written(request.out, task_lines(folders, scores, task, rows)))
+        models[ALONE], scores[ALONE] = read_parts(lone.out, ignore), over_seeds(ended, task.measure)
+    return Distilled(record=record, compared=written(request.out, task_lines(models, scores, task, rows)))
 
 
 def as_long(lone: FinetuneRequest, request: FinetuneRequest) -> FinetuneRequest:

@@ -13,6 +13,8 @@ from plmkit.architectures.decoder import BandedDecoder, Decoder, PostNormDecoder
 from plmkit.architectures.encoder import Encoder
 from plmkit.architectures.shared_encoder import SharedEncoder
 from plmkit.data.batch import Batch, HeadStates, States, TeacherStates
+from plmkit.data.reading.columns import Say
+from plmkit.data.vocabulary import Vocabulary
 from plmkit.distillation.alignment import AlignedRows, Alignment
 from plmkit.errors import SettingError
 from plmkit.inference.loading import Parts, network_of, whole
@@ -132,6 +134,22 @@ def has_lm_head(parts: Parts, causal: bool) -> bool:
     """Whether a folder has an LM head that predicts as the student's does."""
     name = CausalLM.name if causal else MaskedLM.name
     return name in parts.architecture.tied_heads or any(own.startswith(f"heads.{name}.") for own in parts.weights)
+
+
+def warn_of_size(teacher: Parts, student: Architecture, vocabulary: Vocabulary, say: Say) -> None:
+    """A remark on a student that is larger than its teacher."""
+    with torch.device("meta"):
+        models = teacher.architecture.build(teacher.vocabulary), student.build(vocabulary)
+    theirs, ours = (sum(one.numel() for one in model.parameters()) for model in models)
+    if ours > theirs:
+        say(
+            tr(
+                "! The student has more parameters than its teacher ({ours:,} and {theirs:,}), so it will be neither "
+                "smaller nor faster.",
+                ours=ours,
+                theirs=theirs,
+            )
+        )
 
 
 def size_of(folder: Path) -> int:

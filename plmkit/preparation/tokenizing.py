@@ -12,8 +12,11 @@ import numpy as np
 from plmkit.config.machine import Settings
 from plmkit.corruption.contract import Arrangement
 from plmkit.data.corpus import Corpus
+from plmkit.data.feature_files import read_features
+from plmkit.data.images import load_image
 from plmkit.data.samples import Split, split
-from plmkit.data.shards import TokenStore, load_store, open_store, store_folder
+from plmkit.data.shards import TokenStore, load_store, open_store, row_named, store_folder
+from plmkit.errors import PlmError
 from plmkit.language import tr
 from plmkit.recipe import Recipe
 from plmkit.segmentation.choosing import ToolSegmenter
@@ -116,6 +119,17 @@ def split_by_kind(store: TokenStore, *, seed: int, share: float) -> Split:
     )
 
 
+def check_images_of(corpora: Sequence[Corpus]) -> None:
+    """Refuse an image, or a file of features, that cannot be read."""
+    for corpus in corpora:
+        for document in corpus.documents() if corpus.image_size or corpus.region_width else ():
+            with row_named(document):
+                if document.features is not None and corpus.region_width:
+                    read_features(document.features, corpus.region_width, corpus.region_classes)
+                elif document.image is not None and corpus.image_size:
+                    load_image(document.image, corpus.image_size)
+
+
 def is_usable(folder: Path, what: str, screen: Screen) -> bool:
     """Is it in the cache, undamaged? Damage is reported."""
     whole = is_whole(folder)
@@ -133,7 +147,11 @@ def trained_tokenizer(recipe: Recipe, corpora: Sequence[Corpus], screen: Screen)
         check_vocabulary(recipe.tokenizer.size)
         total = sum(corpus.size for corpus in corpora)
         with screen.reading(tr("training the tokenizer"), total) as advance:
-            made = recipe.tokenizer.train(sample_text(corpora, total, advance))
+            try:
+                made = recipe.tokenizer.train(sample_text(corpora, total, advance))
+            except PlmError:  # of too little text; whoever adds some should not hear of a broken image only then
+                check_images_of(corpora)
+                raise
         with new_folder(folder) as partial:
             made.save(partial)
             seal(partial)

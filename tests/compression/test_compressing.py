@@ -55,6 +55,7 @@ def test_a_graph_that_computes_something_else_is_not_written(plm, finetuned, com
     [
         (("--to", "onxx"), "Did you mean 'onnx'?"),
         (("--to", "int8", "--margin", "-1"), "--margin must be 0 or more"),
+        (("--to", "int8", "--margin", "1.5"), "--margin 1.5: scores of this model are at most 1"),
         (("--to", "pruned", "--heads", "1"), "shares, from 0 to below 1"),
         (("--to", "int8", "--dev", "missing.tsv"), "missing.tsv"),
     ],

@@ -1,5 +1,6 @@
 """`plm distill` with a fine-tuned teacher: the student ends as a fine-tuned folder."""
 
+import json
 import random
 
 import pytest
@@ -7,7 +8,10 @@ from safetensors.torch import load_file
 from sentences import sentence
 from test_general import sets, stop_at
 
+from plmkit.distillation.report import without_ngrams
 from plmkit.distillation.settings import Distillation, settle_distillation
+from plmkit.inference.loading import read_parts
+from plmkit.tasks.contract import Row
 
 METHODS = ["soft", "distilbert", "tinybert", "minilm"]
 
@@ -56,6 +60,29 @@ def test_a_student_with_soft_targets_is_at_least_as_good_as_one_with_labels_only
     taught, student, alone = ran.json["compared"]
     assert taught["score"] > 0.9
     assert student["score"] >= alone["score"] + 0.05
+
+
+def test_the_network_of_a_teacher_with_n_grams_is_scored_beside_it_and_a_larger_student_is_remarked(
+    plm, pretrained, labelled, tmp_path
+):
+    rows, teacher, few = labelled(tmp_path / "rows.tsv", 60, 1), tmp_path / "teacher", ["--set", "run.threads=1", "-q"]
+    ran = plm("finetune", pretrained, "--task", "classify", "--train", rows, "--dev", rows, "--epochs", 1, "--out",
+              teacher, *few)  # fmt: skip
+    assert ran.code == 0, ran.err
+    task = read_parts(teacher).tasks[0]
+    assert task.ngrams is not None
+    ran = plm("distill", teacher, "bert-tiny", rows, "--dev", rows, "--epochs", 1, "--out", tmp_path / "run", *few[:2])
+    assert ran.code == 0, ran.err
+    assert "! The student has more parameters than its teacher (" in ran.err
+    assert [line.split("  ")[0] for line in ran.out.splitlines()[1:4]] == [
+        "teacher", "teacher without n-grams", "student, distilled",
+    ]  # fmt: skip
+    mixed, network, student = json.loads((tmp_path / "run" / "distillation.json").read_text())["compared"]
+    assert student["parameters"] > mixed["parameters"] == network["parameters"]
+    assert mixed["score"] == plm("evaluate", teacher, rows, "--json", "-q").json["accuracy"] > network["score"]
+    parts = without_ngrams(read_parts(teacher), [])
+    (example,) = parts.tasks[0].frame([Row(text="the cat sees a house.", line=1)], parts.tokenizer, 32)
+    assert example.ngrams is None and not any(".ngrams." in name for name in parts.weights)
 
 
 def test_settings_are_taken_apart_from_those_of_the_task():

@@ -212,6 +212,15 @@ def test_embed_as_json(plm, pretrained, texts, tmp_path):
 # What is printed and written for people
 
 
+def test_recipes_say_which_continue_a_model(plm):
+    ends = {
+        line.split()[0]: line.rstrip().split("  ")[-1].strip()
+        for line in plm("recipes").out.splitlines()
+        if line.strip()
+    }
+    assert (ends["kg-stage"], ends["bert-base"], ends["bert-mini"]) == ("second stage", "the paper's", "for minutes")
+
+
 def test_recipes_lists_all_names_in_full_even_on_a_narrow_terminal(plm, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     ran = plm("recipes")

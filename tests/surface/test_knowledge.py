@@ -17,6 +17,7 @@ from plmkit.api import pretraining
 from plmkit.config.machine import Settings
 from plmkit.corruption.arrange.triples import EntityCloze, MissingEntity, MissingRelation
 from plmkit.data.batch import IGNORE
+from plmkit.data.graph import Terms
 from plmkit.data.graph_corpus import graph_of, names_in
 from plmkit.data.reading.triples import read_triples
 from plmkit.data.samples import Position
@@ -555,3 +556,28 @@ def test_triples_for_a_model_that_has_seen_none_need_a_cloze_and_it_is_told(grap
     assert (ran.code, ran.out) == (2, "")
     assert f"plm: {pretrained} was not trained on triples" in ran.err and "--by cloze" in ran.err
     assert "was not fine-tuned on a task" in plm("evaluate", pretrained, rows_file).err
+
+
+def test_a_word_of_an_id_suggests_the_relations_that_contain_it():
+    ids = ("/people/person/profession", "/people/person/place_of_birth", "/tv/profession/people_with_this_profession")
+    relations = Terms(ids=ids, names=tuple(own.replace("/", " ").replace("_", " ").strip() for own in ids))
+    assert relations.suggestion("profession") == f" Did you mean '{ids[0]}' or '{ids[2]}'?"
+    assert relations.suggestion("Birth place") == f" Did you mean '{ids[1]}'?"
+    assert relations.suggestion("birthday") == relations.suggestion("?") == ""
+    named = Terms(ids=("Q90", "Q830149"), names=("Paris", "Paris, Texas"))
+    assert (named.suggestion("texas"), named.suggestion("Pariss")) == (
+        " Did you mean 'Paris, Texas'?", " Did you mean 'Paris'?",
+    )  # fmt: skip
+    many = tuple(f"/{number}/film" for number in range(9))
+    assert Terms(ids=many, names=many).suggestion("film").count("/film") == 3
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_a_table_of_triples_given_as_text_is_told_which_recipe_reads_it(header, plm, tmp_path):
+    table = tmp_path / "facts.tsv"
+    table.write_text((HEADER if header else "") + "paris\tcapital of\tfrance\nlima\tcapital of\tperu\n")
+    ran = plm("pretrain", "bert-tiny", table, "--out", tmp_path / "out")
+    assert (ran.code, f"plm pretrain kg-stage {table} --from RUN" in ran.err) == (2, True), ran.err
+    assert len(ran.err.splitlines()) <= 4
+    table.write_text("genre\tyear\nrock\t1990\n")
+    assert "kg-stage" not in plm("pretrain", "bert-tiny", table, "--out", tmp_path / "out").err

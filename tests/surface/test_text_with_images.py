@@ -238,6 +238,11 @@ def test_a_missing_or_broken_image_is_named_with_its_row_before_training(shapes,
     ran = run("broken.png")
     assert (ran.code, "t.jsonl, line 4" in ran.err, "broken.png" in ran.err) == (2, True, True)
     assert "Traceback" not in ran.err
+    for line, caption in zip(lines, "abcdef", strict=True):
+        line["caption"] = caption  # too little text for a vocabulary
+    assert "no vocabulary can be built" in run(lines[3]["image"]).err
+    ran = run("broken.png")
+    assert (ran.code, "t.jsonl, line 4" in ran.err, "vocabulary" in ran.err) == (2, True, False)
 
 
 def test_the_text_starts_from_a_bert_and_visual_tables_from_those_of_the_text(pretrained, shapes, plm, tmp_path):

@@ -193,6 +193,18 @@ def may_hold_triples(file: File) -> bool:
     return file.format == "parquet" or holds_triples(file)
 
 
+def of_triples(file: File, heading: Heading) -> str:
+    """What to do with a table without text, on a line of its own; nothing unless it seems to hold triples."""
+    without_header = len(heading.columns) == len(NAMES) and heading.advice(("text",)) is not None
+    if not (without_header or holds_triples(file)):
+        return ""
+    return "\n" + tr(
+        "If these are triples (head, relation, tail), train on them with: plm pretrain kg-stage {file} --from RUN "
+        "--out DIR",
+        file=file.path,
+    )
+
+
 def columns_of(file: File) -> list[str]:
     """The cells of the first row, or the keys of the first object; nothing of plain text."""
     if file.format not in (*CELLS, "jsonl"):

@@ -17,7 +17,7 @@ from plmkit.schedules.optimizers import BertAdam
 from plmkit.schedules.schedule import Schedule, Stage
 
 FOR_MINUTES = (
-    "size", "batch", "learning rate", "optimizer", "dropout", "activation", "length", "masking",
+    "size", "batch", "learning rate", "warm-up", "optimizer", "dropout", "activation", "length", "masking",
     "targets of masked regions", "image size", "vocabulary", "initial weights",
 )  # fmt: skip
 
@@ -64,7 +64,7 @@ def vilbert_mini() -> Recipe:
         initialisation=Initialisation(frequency_bias=True),
         stages=(Stage(length=64),),
         schedule=Schedule(
-            steps=4_000, batch=32, learning_rate=5e-4, warmup=0.1, optimizer=mini.schedule.optimizer
+            steps=4_000, batch=32, learning_rate=5e-4, warmup=0.15, optimizer=mini.schedule.optimizer
         ),
     )  # fmt: skip
 
