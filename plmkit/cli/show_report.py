@@ -22,6 +22,11 @@ WIDTH = 100  # cells that tables and texts may take
 NAME = 24  # cells of the name of a class
 
 
+def title(task: str, kind: str, *, first: bool) -> None:
+    """Above the report of one of several tasks."""
+    console.print(Text(("" if first else "\n") + tr("Task {task} ({kind})", task=task, kind=kind), style="bold"))
+
+
 def report(found: Report, file: Path) -> None:
     headline(found)
     class_scores(found.per_class, found.means)

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 import plmkit
 from plmkit.data.samples import Place
+from plmkit.errors import SettingError
 from plmkit.inference.loading import read_parts
 from plmkit.schedules.optimizers import Adamax, AdamW
 from plmkit.tasks.batches import LabelledExamples
@@ -94,6 +95,53 @@ def test_one_network_with_four_heads_is_trained_scored_and_answers_each_task(lis
     assert ran.json["accuracy"] == pytest.approx(scores["test"]["same.accuracy"])
     again = plm("finetune", pretrained, "--tasks", listed, "--out", out, *QUICK)
     assert "holds this fine-tuning, finished" in again.err
+
+
+@pytest.fixture
+def answered(listed, pretrained, plm, tmp_path) -> Path:
+    """A run folder with the four tasks."""
+    ran = plm("finetune", pretrained, "--tasks", listed, "--out", tmp_path / "out", *QUICK)
+    assert ran.code == 0, ran.err
+    return tmp_path / "out"
+
+
+def test_evaluate_scores_every_task_that_can_read_the_file_and_says_which_cannot(answered, plm, tmp_path):
+    left_out = "! Task {name} is left out. "
+    ran = plm("evaluate", answered, tmp_path / "single.tsv", "--json", "--out", tmp_path / "one.html")
+    assert ran.code == 0, ran.err
+    assert list(ran.json["tasks"]) == ["mood"]
+    assert ran.json["tasks"]["mood"]["rows"] == 16
+    assert all(left_out.format(name=name) in ran.err for name in ("same", "alike", "more"))
+    assert (tmp_path / "one.html").exists()
+    ran = plm("evaluate", answered, tmp_path / "pairs.tsv", "--json", "--out", tmp_path / "page.html")
+    assert (ran.code, list(ran.json["tasks"])) == (0, ["same", "alike", "more"]), ran.err
+    assert left_out.format(name="mood") in ran.err and left_out.format(name="same") not in ran.err
+    for name, report in ran.json["tasks"].items():
+        alone = plm("evaluate", answered, tmp_path / "pairs.tsv", "--task", name, "--json")
+        assert alone.json == report
+        page = (tmp_path / f"page-{name}.html").read_text(encoding="utf-8")
+        assert f"task {name}" in page
+    assert not (tmp_path / "page.html").exists()
+    shown = plm("evaluate", answered, tmp_path / "pairs.tsv").out
+    assert [line for line in shown.splitlines() if line.startswith("Task ")] == [
+        "Task same (nli)", "Task alike (regress)", "Task more (pair)",
+    ]  # fmt: skip
+
+
+def test_evaluate_refuses_a_file_that_no_task_can_read_and_a_name_that_no_task_has(answered, plm, tmp_path):
+    (tmp_path / "other.tsv").write_text("text\tlabel\nthe cat\tglad\n", encoding="utf-8")
+    ran = plm("evaluate", answered, tmp_path / "other.tsv")
+    assert (ran.code, ran.out) == (2, "")
+    assert "None of the tasks can read these rows.\nmood: " in ran.err and "label 'glad'" in ran.err
+    ran = plm("evaluate", answered, tmp_path / "single.tsv", "--task", "food")
+    assert (ran.code, "has no task 'food'. Choose one of mood, same, alike, more with --task." in ran.err) == (2, True)
+
+
+def test_from_python_the_only_task_that_can_read_a_file_is_scored(answered, tmp_path):
+    model = plmkit.load(answered, device="cpu")
+    assert model.evaluate(tmp_path / "single.tsv").scores["rows"] == 16
+    with pytest.raises(SettingError, match=r"Choose one with task=NAME: same, alike, more\."):
+        model.evaluate(tmp_path / "pairs.tsv")
 
 
 def test_a_step_changes_the_shared_encoder_and_the_head_of_its_task_alone(pretrained):
