@@ -12,7 +12,7 @@ from plmkit.cli.show import console
 from plmkit.data.reading.cells import where
 from plmkit.language import tr
 from plmkit.tasks.report.calibration import Agreement, Calibration
-from plmkit.tasks.report.report import ClassScore, Confused, Mistakes, Report
+from plmkit.tasks.report.report import ClassScore, Confused, Mistake, Mistakes, Report
 from plmkit.terminal.labels import label
 
 GRID = 15  # classes whose confusion matrix is printed; of more, the most frequent confusions are
@@ -166,7 +166,7 @@ def mistakes(found: Mistakes, file: Path) -> None:
             Text(
                 tr(
                     "{place}: predicted {prediction}, expected {label}",
-                    place=where(file.name, one.line),
+                    place=place_of(one, file),
                     prediction=clipped(one.prediction or tr("(nothing)"), WIDTH),
                     label=clipped(one.label or tr("(nothing)"), WIDTH),
                 )
@@ -174,6 +174,15 @@ def mistakes(found: Mistakes, file: Path) -> None:
         )
         for text in filter(None, (one.text, one.other)):
             console.print(Text("    ").append(both_ends(text, WIDTH), style="dim"))
+
+
+def place_of(one: Mistake, file: Path) -> str:
+    """Its line; or its id or its number, where several rows are on one line."""
+    if one.number is None:
+        return where(file.name, one.line)
+    if one.id:
+        return tr("{path}, id {id}", path=file.name, id=one.id)
+    return tr("{path}, row {number:,}", path=file.name, number=one.number)
 
 
 def sized(size: float | None, measure: str) -> str:

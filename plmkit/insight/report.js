@@ -224,10 +224,15 @@ class Mistakes {
 
   item(one) {
     const fact = (name, text, kind = "") => make("span", { class: kind }, `${name} `, make("b", {}, text || words.nothing));
-    const facts = [make("span", {}, phrase(words.line, { line: one.line.toLocaleString() })), fact(words.said, one.prediction, "bad"), fact(words.expected, one.label)];
+    const facts = [make("span", {}, place(one)), fact(words.said, one.prediction, "bad"), fact(words.expected, one.label)];
     if (one.size !== null) facts.push(make("span", {}, `${labels[report.mistakes.measure]} ${Number.isInteger(one.size) ? one.size : number(one.size)}`));
     return make("li", {}, make("div", { class: "facts" }, ...facts), text(one.text), ...(one.other ? [text(one.other, "other")] : []));
   }
+}
+
+function place(one) { // a line may have several rows
+  if (!one.number) return phrase(words.line, { line: one.line.toLocaleString() });
+  return one.id ? phrase(words.id, { id: one.id }) : phrase(words.row, { row: one.number.toLocaleString() });
 }
 
 function text(content, kind = "") {

@@ -64,6 +64,8 @@ def words() -> dict[str, Any]:
         "counted": tr("{{shown}} of {{all}}"),
         "kept": tr("The page has the {{kept}} hardest of {{all}}."),
         "line": tr("line {{line}}"),
+        "row": tr("row {{row}}"),
+        "id": tr("id {{id}}"),
         "said": tr("predicted"),
         "expected": tr("expected"),
         "nothing": tr("(nothing)"),

@@ -1,6 +1,7 @@
 """Tables to rows: one text or two per row, and their label."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,23 @@ def read_labelled(path: Path, task: Task, search: Search, say: Say) -> Labelled:
     table = task.open(path, search, say)
     rows, columns = task.read(table, search, say)
     remark_stripped(table, columns, say)
-    return Labelled(path=path, rows=whole_rows(rows, path, say), columns=columns, names=table.columns)
+    return Labelled(
+        path=path, rows=whole_rows(told_apart(rows, table), path, say), columns=columns, names=table.columns
+    )
+
+
+def told_apart(rows: Sequence[Row], table: Table) -> list[Row]:
+    """With number and id where several rows are on one line: a JSON document is often a single one."""
+    if len({row.line for row in rows}) == len(rows):
+        return list(rows)
+    named = table.columns.index("id") if "id" in table.columns and len(rows) == len(table.rows) else None
+    ids = (
+        [""] * len(rows) if named is None else ["" if is_missing(one[named]) else str(one[named]) for one in table.rows]
+    )
+    return [
+        replace(row, number=number, id=row.id or own)
+        for number, (row, own) in enumerate(zip(rows, ids, strict=True), start=1)
+    ]
 
 
 def read_texts(

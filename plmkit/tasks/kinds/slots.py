@@ -179,15 +179,15 @@ def judged(predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, 
 
 def wrong_utterances(predictions: Sequence[Prediction], rows: Sequence[Row], scheme: str) -> list[Mistake]:
     """A wrong intent counts as one more mistake than the slots have."""
-    slots = {one.line: one for one in wrong_sentences(predictions, rows, scheme)}
     found = []
     for prediction, row in zip(predictions, rows, strict=True):
-        said, true, own = cast(SlotsPrediction, prediction).intent or "", intent_of(row), slots.get(row.line)
+        said, true = cast(SlotsPrediction, prediction).intent or "", intent_of(row)
+        own = next(iter(wrong_sentences([prediction], [row], scheme)), None)
         if own or said != true:
             label, predicted = (" · ".join(filter(None, pair)) for pair in
                                 ((true, own.label if own else ""), (said, own.prediction if own else "")))  # fmt: skip
             size = (own.size or 0.0 if own else 0.0) + (said != true)
-            found.append(Mistake(line=row.line, text=row.text, label=label, prediction=predicted, size=size))
+            found.append(Mistake.of(row, label=label, prediction=predicted, size=size))
     return found
 
 
