@@ -1,6 +1,7 @@
 """Several tasks fine-tuned together, from a file that names them."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from safetensors.torch import load_file
 
 import plmkit
 from plmkit.data.samples import Place
-from plmkit.errors import SettingError
+from plmkit.errors import InputError, SettingError
 from plmkit.inference.loading import read_parts
 from plmkit.schedules.optimizers import Adamax, AdamW
 from plmkit.tasks.batches import LabelledExamples
@@ -201,6 +202,10 @@ def test_sequential_training_keeps_the_history_that_shows_what_is_forgotten(list
         (("temperature = 2.0", 'temperature = "hot"'), ".toml, line 1: 'temperature' takes a number; found 'hot'."),
         (("temperature = 2.0", "temperature = 0.5"), ".toml: temperature must be 1 or more; found 0.5."),
         (('"pairs.tsv"\n\n[more]', '"gone.tsv"\n\n[more]'), "line 15, task alike: There is no file"),
+        (
+            ('kind = "classify"', 'kind = "classify"\nsan = true'),
+            "line 5: san is a setting of pair, nli, paraphrase, and has no effect on classify. Leave it out.",
+        ),
         (("san = true", 'san = "maybe"'), "line 8, task same: 'task.san' takes true or false or none; found 'maybe'."),
     ],
 )
@@ -212,6 +217,19 @@ def test_a_wrong_file_is_refused_with_its_line(change, said, listed, pretrained,
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_typos_of_a_file_with_one_task_come_before_its_number_of_tasks(listed):
+    one = listed.read_text(encoding="utf-8").split("[same]")[0]
+    for text, said in (
+        (one.replace("train =", "trian ="), "line 3, task mood: train is missing"),
+        (one.replace("dev =", "dve ="), "line 6: there is no key 'dve'. Did you mean 'dev'?"),
+        (one.replace("temperature", "temprature"), "line 1: there is no key 'temprature'. Did you mean 'temperature'?"),
+        (one, "names 1 of the at least two tasks to train on together"),
+    ):
+        listed.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=re.escape(said)):
+            read_task_list(listed)
 
 
 def test_options_of_one_task_have_no_effect_with_several_and_are_refused(listed, pretrained, plm, tmp_path):
