@@ -22,6 +22,7 @@ from plmkit.preparation.preview import predicts_next
 from plmkit.recipe import Recipe
 from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
+from plmkit.tasks.label_lists import thresholds_line
 from plmkit.terminal.labels import label, loss_label
 from plmkit.terminal.screen import curve, duration
 from plmkit.training.by_corpus import losses_by_corpus
@@ -274,6 +275,11 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     for task, mix in result.get("mix", {}).items():
         stem = tr("{task}: ", task=task) if len(record.tasks) > 1 else ""
         console.print(stem + tr("N-grams: {mix}.", mix=Mix(**mix)), markup=False)
+    for task in record.trained_tasks:
+        if task.get("chosen"):
+            stem = tr("{task}: ", task=task["name"]) if len(record.tasks) > 1 else ""
+            line = thresholds_line(dict(zip(task["classes"], task["chosen"], strict=True)))
+            console.print(stem + line, markup=False)
     chosen = []
     if "dev" in result:
         epochs = record.task["epochs"]

@@ -117,6 +117,7 @@ class MultiLabel(WeighedTask):
             intervals=label_intervals(found, gold),
             per_class=per_class,
             means=means,
+            thresholds=dict(zip(self.classes, self.chosen, strict=True)) if self.chosen else {},
             mistakes=wrong_labels(rows, found, gold, probabilities, self.classes),
         )
 

@@ -88,6 +88,9 @@ class Report:
     intervals: dict[str, Interval] = field(default_factory=dict)  # of scores, by name
     per_class: tuple[ClassScore, ...] = ()
     means: tuple[ClassScore, ...] = ()  # over the classes
+    per_intent: tuple[ClassScore, ...] = ()  # where rows have an intent beside their slots, which are the classes
+    intent_means: tuple[ClassScore, ...] = ()
+    thresholds: dict[str, float] = field(default_factory=dict)  # of probabilities, by class, chosen on dev
     confused: tuple[Confused, ...] = ()  # the most frequent first
     calibration: Calibration | None = None
     agreement: tuple[Agreement, ...] = ()  # of predicted numbers with the labels
