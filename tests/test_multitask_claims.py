@@ -116,6 +116,19 @@ def test_what_pretraining_and_a_language_model_loss_are_worth_on_few_rows_and_mo
     assert list(generalisation.COMPARED["lm"].values()) == ["task.lm_weight=0", "task.lm_weight=0.5"]
 
 
+def test_a_causal_model_is_fine_tuned_with_and_without_its_language_model_loss(data, mixed_corpus, run, plm, tmp_path):
+    ran = plm("pretrain", "gpt1-tiny", mixed_corpus, "--out", tmp_path / "gpt", "--steps", 2, "--set", "run.threads=1")
+    assert ran.code == 0, ran.err
+    rows = data / "sst2" / "train.tsv"
+    _, *found = run(
+        generalisation, "lm", "--model", tmp_path / "gpt", "--train", rows, "--dev", rows, "--rows", 16, 32,
+        "--seeds", 1, "--epochs", 1, "--set", "task.length=16", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert [line[:2] for line in found] == [[rows, way] for rows in ("16", "32") for way in ("λ = 0", "λ = 0.5")]
+    for without, with_loss in (found[:2], found[2:]):
+        assert without[2] != with_loss[2]  # the setting reaches the training: the loss of the first epoch
+
+
 def test_a_curve_is_printed_for_each_model(data, pretrained, run, tmp_path):
     rows = data / "sst2" / "train.tsv"
     found = run(

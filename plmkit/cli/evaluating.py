@@ -42,10 +42,11 @@ if TYPE_CHECKING:
 @app.command(
     help=tr(
         "Score a model on a file it was not trained on, by the measures of its kind.\n\n"
-        "A fine-tuned model on labelled rows: scores with intervals, scores by class, calibration and mistakes. A "
-        "causal language model on plain text: perplexity and bits per character. An encoder–decoder on pairs: BLEU and "
-        "chrF, or ROUGE for summaries. A captioner on images with captions: BLEU. A model that reads text with images "
-        "on the same: recall at 1, 5 and 10. A model of triples on other triples: filtered ranks."
+        "A fine-tuned model on labelled rows: scores with intervals, scores by class, calibration and mistakes, for "
+        "each of its tasks that can read them. A causal language model on plain text: perplexity and bits per "
+        "character. An encoder–decoder on pairs: BLEU and chrF, or ROUGE for summaries. A captioner on images with "
+        "captions: BLEU. A model that reads text with images on the same: recall at 1, 5 and 10. A model of triples "
+        "on other triples: filtered ranks."
     ),
     epilog=examples(
         "plm evaluate runs/mine-reviews test.tsv --out report.html",
@@ -138,8 +139,8 @@ def evaluate(
         Path | None,
         typer.Option(
             help=tr(
-                "Labelled rows: draw the report as a page (.html). Pairs: write the translations to this file (.txt, "
-                ".tsv, .csv, .jsonl or .parquet)."
+                "Labelled rows: draw the report as a page (.html), one per task. Pairs: write the translations to "
+                "this file (.txt, .tsv, .csv, .jsonl or .parquet)."
             )
         ),
     ] = None,
@@ -147,6 +148,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     from plmkit.cli import show
+    from plmkit.cli.task_reports import task_reports
     from plmkit.inference.evaluation import can_evaluate_text, can_translate
 
     loaded, columns = opened(model, quiet), columns_of(text, text_a, text_b, label, no_header)
@@ -211,7 +213,7 @@ def evaluate(
         scores = text_scores(loaded, file, stride, memory, clamp, columns, screen(quiet))
     else:
         given.check_for_task(model)
-        task_report(loaded, file, columns, task, out, as_json=as_json, reporting=screen(quiet))
+        task_reports(loaded, file, columns, task, out, as_json=as_json, reporting=screen(quiet))
         return
     if as_json:
         print_json(scores)
@@ -227,39 +229,6 @@ def is_asked_of_triples(loaded: "Model", file: Path) -> bool:
     return "masked_lm" in loaded.network.heads and any(
         holds_triples(one) for one in find_files([file]) if not one.skipped
     )
-
-
-def task_report(
-    loaded: "Model", file: Path, columns: "Columns", task: str | None, out: Path | None, *, as_json: bool,
-    reporting: "Screen",
-) -> None:  # fmt: skip
-    """The report of a fine-tuned model: printed, and drawn as a page."""
-    from plmkit.cli import show_report
-    from plmkit.insight.report_page import report_page
-    from plmkit.storage.files import write_text
-    from plmkit.tasks.use import evaluate_file, report_unread
-
-    check_page(out)
-    report, unread = evaluate_file(loaded, file, reporting, columns, task)
-    report_unread(unread, reporting)
-    if as_json:
-        print_json(report.as_json())
-    else:
-        show_report.report(report, file)
-    if out:
-        write_text(out, report_page(report, model=str(loaded.folder), file=file.name))
-        reporting.say(tr("The report is drawn in {out}.", out=out))
-
-
-def check_page(out: Path | None) -> None:
-    if out and out.suffix != ".html":
-        raise SettingError(
-            tr(
-                "--out {out}: the report of a fine-tuned model is drawn as a page, .html. For a table of its answers, "
-                "use plm predict.",
-                out=out,
-            )
-        )
 
 
 def text_scores(

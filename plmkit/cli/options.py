@@ -161,7 +161,7 @@ LabelColumn = Annotated[
     ),
 ]
 TaskName = Annotated[
-    str | None, typer.Option("--task", metavar="NAME", help=tr("Name of the task, if the model has several."))
+    str | None, typer.Option("--task", metavar="NAME", help=tr("Only this one, if the model has several tasks."))
 ]
 NoHeader = Annotated[
     bool,

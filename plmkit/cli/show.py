@@ -17,6 +17,7 @@ from plmkit.insight.page import mix_titles, part_title
 from plmkit.language import comma, sentences, tr
 from plmkit.tasks.contract import Baseline
 from plmkit.tasks.floor import Mix
+from plmkit.tasks.label_lists import thresholds_line
 from plmkit.terminal.labels import label, loss_label
 from plmkit.terminal.screen import curve, duration
 from plmkit.training.by_corpus import losses_by_corpus
@@ -145,6 +146,11 @@ def finetuned(out: Path, record: FinetuneRecord, *, hints: bool = True) -> None:
     for task, mix in result.get("mix", {}).items():
         stem = tr("{task}: ", task=task) if len(record.tasks) > 1 else ""
         console.print(stem + tr("N-grams: {mix}.", mix=Mix(**mix)), markup=False)
+    for task in record.trained_tasks:
+        if task.get("chosen"):
+            stem = tr("{task}: ", task=task["name"]) if len(record.tasks) > 1 else ""
+            line = thresholds_line(dict(zip(task["classes"], task["chosen"], strict=True)))
+            console.print(stem + line, markup=False)
     chosen = []
     if "dev" in result:
         epochs = record.task["epochs"]
@@ -185,25 +191,40 @@ def doubts(result: dict[str, Any]) -> Iterator[str]:
             "The dev score is that of the best of several trials, so it is somewhat too good: --test FILE or "
             "`plm evaluate` scores the model on unseen rows."
         )
+    linear = {place_of(task, result): task for task in result.get("linear", {}) if is_behind(task, result)}
     for place, baseline in result.get("baseline", {}).items():
         part, stem = placed(place)
         found = result["over_seeds"][part][stem + baseline["measure"]]["mean"]
         if found >= baseline["score"] if baseline["measure"] == "mse" else found <= baseline["score"]:
+            both = linear.pop(place, None) is not None
+            answer = Baseline(**baseline).shown
             yield tr("{task}: ", task=stem[:-1]) * bool(stem) + tr(
                 "On {part} the model is no better than {answer}: try more epochs, another learning rate "
                 "(--set task.learning_rate=...) or a model that was pretrained for longer.",
                 part=label(part),
-                answer=Baseline(**baseline).shown,
+                answer=tr("{answer}, nor than the linear model over n-grams", answer=answer) if both else answer,
             )
-    linear = result.get("linear", {})
-    for task, floor in linear.items():
-        stem = f"{task}." if len(linear) > 1 or floor["measure"] not in result["over_seeds"].get("dev", {}) else ""
-        found = result["over_seeds"]["dev"][stem + floor["measure"]]["mean"] if "dev" in floor else None
-        if found is not None and found <= floor["dev"] and found < 1:  # nothing is better than 1
-            yield tr("{task}: ", task=task) * bool(stem) + tr(
-                "On dev the model is no better than the linear model over n-grams: try more epochs, "
-                "another learning rate (--set task.learning_rate=...) or a model that was pretrained for longer."
-            )
+    for place, task in linear.items():
+        yield tr("{task}: ", task=task) * ("." in place) + tr(
+            "On dev the model is no better than the linear model over n-grams: try more epochs, "
+            "another learning rate (--set task.learning_rate=...) or a model that was pretrained for longer."
+        )
+
+
+def place_of(task: str, result: dict[str, Any]) -> str:
+    """The dev part of a task, `dev` or with several tasks `rte.dev`."""
+    linear = result["linear"]
+    several = len(linear) > 1 or linear[task]["measure"] not in result["over_seeds"].get("dev", {})
+    return f"{task}.dev" if several else "dev"
+
+
+def is_behind(task: str, result: dict[str, Any]) -> bool:
+    """Whether the model is no better on dev than the linear model; nothing is better than 1."""
+    floor, (_, stem) = result["linear"][task], placed(place_of(task, result))
+    if "dev" not in floor:
+        return False
+    found: float = result["over_seeds"]["dev"][stem + floor["measure"]]["mean"]
+    return found <= floor["dev"] and found < 1
 
 
 def scores(found: dict[str, Any]) -> None:

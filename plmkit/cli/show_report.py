@@ -11,8 +11,9 @@ from rich.text import Text
 from plmkit.cli.show import console
 from plmkit.data.reading.cells import where
 from plmkit.language import tr
+from plmkit.tasks.label_lists import thresholds_line
 from plmkit.tasks.report.calibration import Agreement, Calibration
-from plmkit.tasks.report.report import ClassScore, Confused, Mistakes, Report
+from plmkit.tasks.report.report import ClassScore, Confused, Mistake, Mistakes, Report
 from plmkit.terminal.labels import label
 
 GRID = 15  # classes whose confusion matrix is printed; of more, the most frequent confusions are
@@ -22,15 +23,23 @@ WIDTH = 100  # cells that tables and texts may take
 NAME = 24  # cells of the name of a class
 
 
+def title(task: str, kind: str, *, first: bool) -> None:
+    """Above the report of one of several tasks."""
+    console.print(Text(("" if first else "\n") + tr("Task {task} ({kind})", task=task, kind=kind), style="bold"))
+
+
 def report(found: Report, file: Path) -> None:
     headline(found)
-    class_scores(found.per_class, found.means)
+    class_scores(found.per_class, found.means, tr("By slot") if found.per_intent else tr("By class"))
+    class_scores(found.per_intent, found.intent_means, tr("By intent"))
+    if found.thresholds:
+        console.print(Text("\n" + thresholds_line(found.thresholds)))
     if "confusion" in found.scores and len(found.scores["classes"]) <= GRID:
         confusion(found.scores["classes"], found.scores["confusion"])
     else:
         confused(found.confused)
     if found.calibration:
-        console.print(Text("\n" + calibrated(found.calibration)))
+        console.print(Text("\n" + calibrated(found.calibration, intent=bool(found.per_intent))))
     agreement(found.agreement)
     mistakes(found.mistakes, file)
 
@@ -47,15 +56,16 @@ def headline(found: Report) -> None:
     console.print(table)
 
 
-def class_scores(rows: Sequence[ClassScore], means: Sequence[ClassScore]) -> None:
+def class_scores(rows: Sequence[ClassScore], means: Sequence[ClassScore], heading: str) -> None:
     if not rows:
         return
     shown = rows
     if len(rows) > LISTED:
         shown = sorted(rows, key=lambda one: one.f1)[: LISTED // 2]
-        title = tr("The {count} of {all} classes with the lowest F1", count=len(shown), all=len(rows))
+        lowest = tr("{count} of {all}, those with the lowest F1", count=len(shown), all=len(rows))
+        title = tr("{heading}: {lowest}", heading=heading, lowest=lowest)
     else:
-        title = tr("By class")
+        title = heading
     table = Table(
         tr("class"), *map(label, ("precision", "recall", "f1", "support")), box=None, title=f"\n{title}",
         title_justify="left", title_style="bold",
@@ -111,10 +121,13 @@ def confused(found: Sequence[Confused]) -> None:
     console.print(table)
 
 
-def calibrated(found: Calibration) -> str:
+def calibrated(found: Calibration, *, intent: bool = False) -> str:
     if found.temperature is None:
         return tr(
-            "Calibration: expected calibration error {ece:.4f} ({bins} bins).", ece=found.scaled.ece, bins=found.bins
+            "{title}: expected calibration error {ece:.4f} ({bins} bins).",
+            title=tr("Calibration of the intent") if intent else tr("Calibration"),
+            ece=found.scaled.ece,
+            bins=found.bins,
         )
     if found.unscaled is None:
         return tr(
@@ -161,7 +174,7 @@ def mistakes(found: Mistakes, file: Path) -> None:
             Text(
                 tr(
                     "{place}: predicted {prediction}, expected {label}",
-                    place=where(file.name, one.line),
+                    place=place_of(one, file),
                     prediction=clipped(one.prediction or tr("(nothing)"), WIDTH),
                     label=clipped(one.label or tr("(nothing)"), WIDTH),
                 )
@@ -169,6 +182,15 @@ def mistakes(found: Mistakes, file: Path) -> None:
         )
         for text in filter(None, (one.text, one.other)):
             console.print(Text("    ").append(both_ends(text, WIDTH), style="dim"))
+
+
+def place_of(one: Mistake, file: Path) -> str:
+    """Its line; or its id or its number, where several rows are on one line."""
+    if one.number is None:
+        return where(file.name, one.line)
+    if one.id:
+        return tr("{path}, id {id}", path=file.name, id=one.id)
+    return tr("{path}, row {number:,}", path=file.name, number=one.number)
 
 
 def sized(size: float | None, measure: str) -> str:

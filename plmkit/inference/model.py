@@ -25,7 +25,7 @@ from plmkit.inference.predicting import predict_rows, tasks_named
 from plmkit.inference.reader import Reader, Unread, unchanged
 from plmkit.inference.searching import Embedder, SearchIndex
 from plmkit.inference.translating import BEAMS, Translator
-from plmkit.language import several, tr
+from plmkit.language import comma, several, tr
 from plmkit.terminal.screen import Screen
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Model(Reader):
 
         Args:
             file: Labelled rows, in any format that `plm evaluate` reads.
-            task: Name of the task, if the model was fine-tuned on several.
+            task: Name of the task, if the model was fine-tuned on several and more than one can read the file.
             text: Name of the column of texts. Default: found by the usual names.
             text_a: Name of the column of the first texts of pairs.
             text_b: Name of the column of the second texts.
@@ -250,9 +250,19 @@ class Model(Reader):
         from plmkit.tasks.use import evaluate_file
 
         columns = Columns(text=text, text_a=text_a, text_b=text_b, label=label)
-        report, unread = evaluate_file(self, Path(file), Screen(quiet=True), columns, task)
-        unread.warn()
-        return report
+        found = evaluate_file(self, Path(file), Screen(quiet=True), columns, task)
+        if len(found) > 1:
+            raise SettingError(
+                tr(
+                    "Several tasks of {folder} can read {file}. Choose one with task=NAME: {tasks}.",
+                    folder=self.folder,
+                    file=file,
+                    tasks=comma().join(found),
+                )
+            )
+        (only,) = found.values()
+        only.unread.warn()
+        return only.report
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -13,20 +13,6 @@ from plmkit.tasks.sharing import Framed, passes_of
 Advance = Callable[[float], None]  # takes the share of the rows that was done since the last call
 
 
-def task_named(reader: Reader, name: str | None, verb: str) -> Task:
-    """The task of that name, or the only one."""
-    if name is None and len(reader.tasks) > 1:
-        found = tr("{folder} has several tasks.", folder=reader.folder)
-        raise SettingError(
-            tr("{found} Choose one of {tasks} with --task.", found=found, tasks=comma().join(reader.tasks))
-        )
-    return tasks_named(reader, name, verb)[0]
-
-
-def which_task(found: str, reader: Reader) -> SettingError:
-    return SettingError(tr("{found} Choose one of {tasks} with --task.", found=found, tasks=comma().join(reader.tasks)))
-
-
 def tasks_named(reader: Reader, name: str | None, verb: str) -> list[Task]:
     """The task of that name, or all of them."""
     if not reader.tasks:

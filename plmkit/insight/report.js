@@ -41,12 +41,12 @@ function scores() {
 
 // classes
 
-function classes() {
-  const names = ["precision", "recall", "f1", "support"], shown = (one) => [make("td", {}, labels[one.name] && report.means.includes(one) ? labels[one.name] : one.name),
+function classes(title, scored, means = []) {
+  const names = ["precision", "recall", "f1", "support"], shown = (one) => [make("td", {}, labels[one.name] && means.includes(one) ? labels[one.name] : one.name),
     ...names.map((name) => make("td", {}, name === "support" ? one[name].toLocaleString() : number(one[name])))];
   const body = make("tbody"), sorting = { column: null, down: true };
   const fill = () => {
-    const rows = [...report.per_class];
+    const rows = [...scored];
     if (sorting.column) rows.sort((a, b) => (sorting.down ? -1 : 1) * (sorting.column === "name" ? -a.name.localeCompare(b.name) : a[sorting.column] - b[sorting.column]));
     body.replaceChildren(...rows.map((one) => make("tr", {}, ...shown(one))));
   };
@@ -58,8 +58,8 @@ function classes() {
     fill();
   } }, name === "name" ? words.class : labels[name])));
   fill();
-  return box(words.classes, "classes", make("div", { class: "scroll", tabindex: "0" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), body,
-    make("tfoot", {}, ...(report.means ?? []).map((one) => make("tr", {}, ...shown(one)))))));
+  return box(title, "classes", make("div", { class: "scroll", tabindex: "0" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), body,
+    make("tfoot", {}, ...means.map((one) => make("tr", {}, ...shown(one)))))));
 }
 
 function confusion(list) {
@@ -151,7 +151,7 @@ function calibration() {
   if (versions.length > 1) choices.append(...versions.map(([name, one], place) =>
     make("button", { type: "button", onclick: () => show(place) }, `${name}: ${number(one.ece, 4)}`)));
   show(0);
-  return box(words.calibration, "wide", choices, ece, figures);
+  return box(report.per_intent ? words.of_intent : words.calibration, "wide", choices, ece, figures);
 }
 
 function agreement() {
@@ -224,10 +224,15 @@ class Mistakes {
 
   item(one) {
     const fact = (name, text, kind = "") => make("span", { class: kind }, `${name} `, make("b", {}, text || words.nothing));
-    const facts = [make("span", {}, phrase(words.line, { line: one.line.toLocaleString() })), fact(words.said, one.prediction, "bad"), fact(words.expected, one.label)];
+    const facts = [make("span", {}, place(one)), fact(words.said, one.prediction, "bad"), fact(words.expected, one.label)];
     if (one.size !== null) facts.push(make("span", {}, `${labels[report.mistakes.measure]} ${Number.isInteger(one.size) ? one.size : number(one.size)}`));
     return make("li", {}, make("div", { class: "facts" }, ...facts), text(one.text), ...(one.other ? [text(one.other, "other")] : []));
   }
+}
+
+function place(one) { // a line may have several rows
+  if (!one.number) return phrase(words.line, { line: one.line.toLocaleString() });
+  return one.id ? phrase(words.id, { id: one.id }) : phrase(words.row, { row: one.number.toLocaleString() });
 }
 
 function text(content, kind = "") {
@@ -241,7 +246,8 @@ function open() {
   const list = report.mistakes?.hardest.length ? new Mistakes() : null;
   const drawn = report.confusion && report.classes.length <= MOST;
   document.querySelector("main").append(make("div", { class: "report" }, scores(),
-    ...(report.per_class ? [classes()] : []),
+    ...(report.per_class ? [classes(report.per_intent ? words.slots : words.classes, report.per_class, report.means)] : []),
+    ...(report.per_intent ? [classes(words.intents, report.per_intent, report.intent_means)] : []),
     ...(report.confused && !(report.confusion && report.classes.length <= MANY) ? [confused()] : []),
     ...(drawn ? [confusion(list ?? { choose() {} })] : []),
     ...(report.calibration ? [calibration()] : []),

@@ -248,8 +248,8 @@ def largest_errors(rows: Sequence[Row], predicted: np.ndarray, gold: np.ndarray)
     """Of numbers: every row has an error, the largest first."""
     return Mistakes.of(
         [
-            Mistake(
-                line=row.line, text=row.text, other=row.other, label=f"{true:.6g}", prediction=f"{found:.4g}",
+            Mistake.of(
+                row, other=row.other, label=f"{true:.6g}", prediction=f"{found:.4g}",
                 size=abs(found - true),
             )
             for row, found, true in zip(rows, predicted.tolist(), gold.tolist(), strict=True)

@@ -55,8 +55,8 @@ def wrong_answers(predictions: Sequence[Prediction], rows: Sequence[Row]) -> Mis
     """The most confident first."""
     return Mistakes.of(
         [
-            Mistake(
-                line=row.line, text=row.text, other=row.other, label=str(row.label), prediction=str(found.label),
+            Mistake.of(
+                row, other=row.other, label=str(row.label), prediction=str(found.label),
                 size=found.probability,
             )
             for found, row in zip(predictions, rows, strict=True)

@@ -40,6 +40,8 @@ class Row:
     label: Any = None  # a class, a number, or whatever the task reads; None if it is missing
     choices: tuple[str, ...] = ()  # answers to choose from, of which the label is one
     line: int  # 1-based line, or row of a Parquet file
+    id: str = ""  # as the file has it, where the kind reads one or lines do not tell rows apart
+    number: int | None = None  # of the row in the file, from 1, where lines do not tell rows apart
     places: tuple[int, ...] = ()  # indices of the rows of the table that it was made of, where these are several
 
     @property

@@ -347,7 +347,7 @@ def finished_run(folder: RunFolder, wanted: FinetuneRecord) -> FinetuneRecord | 
                 "--out {out} holds another fine-tuning: {differences}.\n"
                 "Run the same command to continue it, or name another --out.",
                 out=folder.path,
-                differences="; ".join(map(str, changed[:3])),
+                differences=tr("; ").join(map(str, changed[:3])),
             )
         )
     return record if record.is_finished else None

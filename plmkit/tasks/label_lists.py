@@ -1,7 +1,7 @@
 """Cells with several labels, and decisions on each label by a threshold."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +10,11 @@ from plmkit.data.reading.cells import is_blank, is_missing, short, where
 from plmkit.data.reading.columns import Search
 from plmkit.data.reading.whole import Table
 from plmkit.errors import InputError
-from plmkit.language import tr
+from plmkit.language import comma, tr
 from plmkit.tasks.contract import Row
 from plmkit.tasks.rows import unknown_label
 
+SHOWN = 10  # thresholds in a line
 COLUMN = "labels"  # preferred to the usual names of a column with one label
 
 
@@ -76,3 +77,13 @@ def best_threshold(probabilities: np.ndarray, gold: np.ndarray) -> float:
     best = int(scores.argmax())
     below = sorted_by[best + 1] if best + 1 < len(order) else 0.0
     return float((sorted_by[best] + below) / 2)
+
+
+def thresholds_line(thresholds: Mapping[str, float]) -> str:
+    """One number where all classes have the same, else one for each of the first."""
+    if len(set(thresholds.values())) == 1:
+        found = f"{next(iter(thresholds.values())):.3g}"
+    else:
+        found = comma().join(f"{short(name)} {value:.3g}" for name, value in [*thresholds.items()][:SHOWN])
+        found += tr(", {count} more", count=len(thresholds) - SHOWN) if len(thresholds) > SHOWN else ""
+    return tr("Threshold of the probabilities, chosen for the best F1: {found}.", found=found)

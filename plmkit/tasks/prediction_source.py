@@ -66,7 +66,8 @@ def source_of(given: str, question: str | None, tasks: Sequence[Task], columns: 
         total += len(table.rows)
         quoted = quoted or any(needs_quotes(written(cell)) for cells in table.rows for cell in cells)
     for name, lines in blank.items():
-        report_blank(lines, counts[name], first.path, tr("left without a prediction"), say)
+        asks = next(task.asks for task in source.tasks if task.name == name)
+        report_blank(lines, counts[name], first.path, tr("left without a prediction"), say, asks=asks)
     return replace(source, columns=tuple(names), rows=total, quoted=quoted)
 
 

@@ -129,7 +129,9 @@ def counted(label: str, counts: Mapping[str, int]) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    return "; ".join(names[:SHOWN]) + (tr("; and {count} more", count=len(names) - SHOWN) if len(names) > SHOWN else "")
+    return tr("; ").join(names[:SHOWN]) + (
+        tr("; and {count} more", count=len(names) - SHOWN) if len(names) > SHOWN else ""
+    )
 
 
 def report_examples(examples: Sequence[Example], task: Task, vocabulary: Vocabulary, screen: Screen) -> None:

@@ -1,6 +1,7 @@
 """Tables to rows: one text or two per row, and their label."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,22 @@ def read_labelled(path: Path, task: Task, search: Search, say: Say) -> Labelled:
     table = task.open(path, search, say)
     rows, columns = task.read(table, search, say)
     remark_stripped(table, columns, say)
-    return Labelled(path=path, rows=whole_rows(rows, path, say), columns=columns, names=table.columns)
+    whole = whole_rows(told_apart(rows, table), path, say, asks=task.asks)
+    return Labelled(path=path, rows=whole, columns=columns, names=table.columns)
+
+
+def told_apart(rows: Sequence[Row], table: Table) -> list[Row]:
+    """With number and id where several rows are on one line: a JSON document is often a single one."""
+    if len({row.line for row in rows}) == len(rows):
+        return list(rows)
+    ids = [""] * len(rows)
+    if "id" in table.columns and len(rows) == len(table.rows):
+        place = table.columns.index("id")
+        ids = ["" if is_missing(cells[place]) else str(cells[place]) for cells in table.rows]
+    return [
+        replace(row, number=number, id=row.id or own)
+        for number, (row, own) in enumerate(zip(rows, ids, strict=True), start=1)
+    ]
 
 
 def read_texts(
@@ -111,46 +127,58 @@ def rows_of(table: Table, columns: Columns, read_label: ReadLabel | None = None)
     return rows
 
 
-def whole_rows(rows: Sequence[Row], path: str | Path, say: Say) -> list[Row]:
-    """The rows with text and label; the others are counted, and reported with their lines."""
+def whole_rows(rows: Sequence[Row], path: str | Path, say: Say, *, asks: bool = False) -> list[Row]:
+    """The rows with text and label, or that ask a question and have its answer; the others are counted and reported."""
     blank = [row.line for row in rows if row.blank]
     bare = [row.line for row in rows if row.label is None and not row.blank]
     if blank:
         say(
             tr(
-                "! {path}: {rows} without text left out ({lines}).",
+                "! {path}: {rows} {lacking} left out ({lines}).",
                 path=path,
                 rows=several(len(blank), "row"),
+                lacking=tr("without a question") if asks else tr("without text"),
                 lines=lines_of(blank, path),
             )
         )
     if bare:
         say(
             tr(
-                "! {path}: {rows} without a label left out ({lines}).",
+                "! {path}: {rows} {lacking} left out ({lines}).",
                 path=path,
                 rows=several(len(bare), "row"),
+                lacking=tr("without an answer") if asks else tr("without a label"),
                 lines=lines_of(bare, path),
             )
         )
     kept = [row for row in rows if row.label is not None and not row.blank]
     if not kept:
+        values = {"path": path, "rows": several(len(rows), "row")}
         raise InputError(
-            tr("{path}: none of its {rows} has both text and a label.", path=path, rows=several(len(rows), "row"))
+            tr("{path}: none of its {rows} has both a question and an answer.", **values)
+            if asks
+            else tr("{path}: none of its {rows} has both text and a label.", **values)
         )
     return kept
 
 
-def report_blank(lines: Sequence[int], total: int, path: Path, others: str, say: Say) -> None:
-    """Report rows without text, and what they get; refuse a table of nothing else."""
+def report_blank(
+    lines: Sequence[int], total: int, path: Path, others: str, say: Say, *, asks: bool = False
+) -> None:  # fmt: skip
+    """Report rows without text, or without a question, and what they get; refuse a table of nothing else."""
     if len(lines) == total:
-        raise InputError(tr("{path} has no text: every row is blank.", path=path))
+        raise InputError(
+            tr("{path} has no question: every one is blank.", path=path)
+            if asks
+            else tr("{path} has no text: every row is blank.", path=path)
+        )
     if lines:
         say(
             tr(
-                "! {path}: {rows} without text, {others} ({lines}).",
+                "! {path}: {rows} {lacking}, {others} ({lines}).",
                 path=path,
                 rows=several(len(lines), "row"),
+                lacking=tr("without a question") if asks else tr("without text"),
                 others=others,
                 lines=lines_of(lines, path),
             )

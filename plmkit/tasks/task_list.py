@@ -65,19 +65,18 @@ def read_task_list(path: Path) -> TaskList:
     text, found = parsed(path)
     tables = {name: value for name, value in found.items() if isinstance(value, dict)}
     plain = {name: value for name, value in found.items() if name not in tables}
-    if len(tables) < FEWEST:
+    tasks = tuple(task_in(name, table, path, text) for name, table in tables.items())
+    mixing = mixing_in(plain, path, text)
+    if len(tasks) < FEWEST:
         raise InputError(
             tr(
                 "{path} names {count} of the at least two tasks to train on together.\n"
                 'Give each a table: [name], then kind = "classify", train = "train.tsv" and dev = "dev.tsv".',
                 path=path,
-                count=len(tables),
+                count=len(tasks),
             )
         )
-    return TaskList(
-        tasks=tuple(task_in(name, table, path, text) for name, table in tables.items()),
-        mixing=mixing_in(plain, path, text),
-    )
+    return TaskList(tasks=tasks, mixing=mixing)
 
 
 def parsed(path: Path) -> tuple[str, dict[str, Any]]:
@@ -120,6 +119,7 @@ def task_in(name: str, table: Mapping[str, Any], path: Path, text: str) -> TaskF
     with placed(where):
         kind = find_kind(str(table["kind"]))(name=name)
     roles = {*USUAL, "header"}
+    check_settings(kind, table, path, text)
     check_keys(table, {"kind", "dropout", *FILES, *roles, *kind.settings()}, path, text, name)
     for key in (*FILES, *USUAL):
         if not isinstance(table.get(key, ""), str):
@@ -134,6 +134,23 @@ def task_in(name: str, table: Mapping[str, Any], path: Path, text: str) -> TaskF
         for file in paths.values():
             check_file(file)
         return TaskFiles(task=settle_kind(kind, own)[0], columns=columns, **paths)
+
+
+def check_settings(kind: Task, table: Mapping[str, Any], path: Path, text: str) -> None:
+    """Refuse a setting of other kinds, with their names."""
+    for key in table:
+        kinds = [other for other in KINDS if key in find_kind(other).settings()]
+        if kinds and key not in kind.settings():
+            raise InputError(
+                tr(
+                    "{path}, line {line}: {key} is a setting of {kinds}, and has no effect on {kind}. Leave it out.",
+                    path=path,
+                    line=line_of(text, key, kind.name),
+                    key=key,
+                    kinds=comma().join(kinds),
+                    kind=kind.kind,
+                )
+            )
 
 
 @contextmanager

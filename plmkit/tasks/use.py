@@ -15,12 +15,13 @@ from plmkit.data.writing import beside, check_out, is_same
 from plmkit.errors import InputError, SettingError
 from plmkit.inference.embedding import embed_texts
 from plmkit.inference.model import Model
-from plmkit.inference.predicting import task_named
+from plmkit.inference.predicting import tasks_named
 from plmkit.inference.reader import Unread
 from plmkit.language import tr
 from plmkit.storage.files import new_file, reported_os_errors, write_text
 from plmkit.tasks.batches import predictions_of
 from plmkit.tasks.contract import Row, Task, unknown_share
+from plmkit.tasks.left_out import readable
 from plmkit.tasks.report.report import Report
 from plmkit.tasks.rows import plain_rows, read_labelled, report_blank
 from plmkit.tasks.tables import input_table
@@ -32,25 +33,47 @@ INDEXED = (".npy", ".safetensors")  # hold vectors alone
 MANY = 256  # more rows than this show a progress bar
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """What a task reports on the rows of a file, and what of them it did not read."""
+
+    report: Report
+    unread: Unread
+
+
 def evaluate_file(
     model: Model, file: Path, screen: Screen, columns: Columns = Columns(), task: str | None = None
-) -> tuple[Report, Unread]:
-    """What a model's task reports on the rows of a file, and what of them it did not read."""
-    chosen = task_named(model, task, tr("be evaluated"))
-    rows = read_labelled(file, chosen, search_for(chosen, columns), screen.say).rows
-    chosen.check(rows, file, screen.say)
-    examples = chosen.frame(rows, model.tokenizer, chosen.length)
+) -> dict[str, Evaluated]:
+    """The reports of all tasks that can read the labelled rows of a file, or of one task, by name."""
+    tasks = tasks_named(model, task, tr("be evaluated"))
+    notes: dict[str, list[str]] = {one.name: [] for one in tasks}
+
+    def read(one: Task) -> list[Row]:
+        rows = read_labelled(file, one, search_for(one, columns), notes[one.name].append).rows
+        one.check(rows, file, notes[one.name].append)
+        return rows
+
+    found, remarks = readable(tasks, read)
+    for note in dict.fromkeys(note for name in found for note in notes[name]):  # tasks say the same of the same rows
+        screen.say(note)
+    for remark in remarks:
+        screen.say(f"! {remark}")
+    return {name: evaluated(model, model.tasks[name], rows) for name, rows in found.items()}
+
+
+def evaluated(model: Model, task: Task, rows: Sequence[Row]) -> Evaluated:
+    examples = task.frame(rows, model.tokenizer, task.length)
     model.network.eval()
-    predictions = predictions_of(model.network, chosen, examples, model.tokenizer.vocabulary, model.device)
-    report = chosen.report(predictions, rows)
+    predictions = predictions_of(model.network, task, examples, model.tokenizer.vocabulary, model.device)
+    report = task.report(predictions, rows)
     unread = Unread(
         cut=sum(made.cut > 0 for made in examples),
         texts=len(rows),
-        length=chosen.length,
+        length=task.length,
         unknown=unknown_share(examples, model.tokenizer.vocabulary),
     )
-    classes = {"classes": list(chosen.classes)} if chosen.classes else {}
-    return replace(report, scores=report.scores | classes), unread
+    classes = {"classes": list(task.classes)} if task.classes else {}
+    return Evaluated(report=replace(report, scores=report.scores | classes), unread=unread)
 
 
 def search_for(task: Task, columns: Columns) -> Search:

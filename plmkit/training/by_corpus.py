@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from plmkit.language import comma
+from plmkit.language import comma, tr
 
 CORPORA = "corpora/"  # how the name of such a loss begins: corpora/NAME/OBJECTIVE, or STREAM.OBJECTIVE
 SHOWN = 6
@@ -25,4 +25,4 @@ def in_words(by_corpus: Mapping[str, Mapping[str, float]]) -> str:
         f"{corpus}: " + comma().join(f"{name} {loss:.3f}" for name, loss in losses.items())
         for corpus, losses in by_corpus.items()
     ]
-    return "; ".join(named[:SHOWN]) + "; …" * (len(named) > SHOWN)
+    return tr("; ").join(named[:SHOWN]) + (tr("; ") + "…") * (len(named) > SHOWN)

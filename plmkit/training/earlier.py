@@ -39,7 +39,7 @@ def earlier_run(request: PretrainRequest) -> PretrainRecord | None:
                 "--out {out} holds a run with other settings: {changed}.\n"
                 "Run the same command to continue it, or use another --out.",
                 out=request.out,
-                changed="; ".join(map(str, changed[:3])),
+                changed=tr("; ").join(map(str, changed[:3])),
             )
         )
     return record

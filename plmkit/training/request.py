@@ -232,7 +232,7 @@ def unlike(theirs: Any, ours: Any) -> list[Difference]:
 
 
 def in_words(changed: list[Difference]) -> str:
-    return "; ".join(
+    return tr("; ").join(
         tr("{name} is {theirs}, not {ours}", name=one.name, ours=one.values[0], theirs=one.values[1]) for one in changed
     )
 

@@ -74,6 +74,17 @@ def test_a_doubt_about_one_of_several_tasks_names_it():
         "baseline": {"mood.dev": {"answer": MOST_FREQUENT, "measure": "accuracy", "score": 0.5}},
         "linear": {"mood": {"measure": "accuracy", "dev": 0.6}, "same": {"measure": "accuracy", "dev": 0.7}},
     }
-    first, second = show.doubts(found)
-    assert first.startswith(f"mood: On dev the model is no better than {MOST_FREQUENT}")
-    assert second.startswith("mood: On dev the model is no better than the linear model")
+    (said,) = show.doubts(found)
+    assert said.startswith(
+        f"mood: On dev the model is no better than {MOST_FREQUENT}, nor than the linear model over n-grams: try more"
+    )
+    del found["baseline"]
+    (said,) = show.doubts(found)
+    assert said.startswith("mood: On dev the model is no better than the linear model over n-grams: try more")
+
+
+def test_a_model_that_is_behind_both_is_doubted_once():
+    found = result(0.5) | {"linear": {"classify": {"measure": "accuracy", "dev": 0.7}}}
+    (said,) = show.doubts(found)
+    assert said.count("try more epochs") == 1
+    assert said.startswith(f"On dev the model is no better than {MOST_FREQUENT}, nor than the linear model")

@@ -1,6 +1,7 @@
 """Several tasks fine-tuned together, from a file that names them."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from safetensors.torch import load_file
 
 import plmkit
 from plmkit.data.samples import Place
+from plmkit.errors import InputError, SettingError
 from plmkit.inference.loading import read_parts
 from plmkit.schedules.optimizers import Adamax, AdamW
 from plmkit.tasks.batches import LabelledExamples
@@ -96,6 +98,53 @@ def test_one_network_with_four_heads_is_trained_scored_and_answers_each_task(lis
     assert "holds this fine-tuning, finished" in again.err
 
 
+@pytest.fixture
+def answered(listed, pretrained, plm, tmp_path) -> Path:
+    """A run folder with the four tasks."""
+    ran = plm("finetune", pretrained, "--tasks", listed, "--out", tmp_path / "out", *QUICK)
+    assert ran.code == 0, ran.err
+    return tmp_path / "out"
+
+
+def test_evaluate_scores_every_task_that_can_read_the_file_and_says_which_cannot(answered, plm, tmp_path):
+    left_out = "! Task {name} is left out. "
+    ran = plm("evaluate", answered, tmp_path / "single.tsv", "--json", "--out", tmp_path / "one.html")
+    assert ran.code == 0, ran.err
+    assert list(ran.json["tasks"]) == ["mood"]
+    assert ran.json["tasks"]["mood"]["rows"] == 16
+    assert all(left_out.format(name=name) in ran.err for name in ("same", "alike", "more"))
+    assert (tmp_path / "one.html").exists()
+    ran = plm("evaluate", answered, tmp_path / "pairs.tsv", "--json", "--out", tmp_path / "page.html")
+    assert (ran.code, list(ran.json["tasks"])) == (0, ["same", "alike", "more"]), ran.err
+    assert left_out.format(name="mood") in ran.err and left_out.format(name="same") not in ran.err
+    for name, report in ran.json["tasks"].items():
+        alone = plm("evaluate", answered, tmp_path / "pairs.tsv", "--task", name, "--json")
+        assert alone.json == report
+        page = (tmp_path / f"page-{name}.html").read_text(encoding="utf-8")
+        assert f"task {name}" in page
+    assert not (tmp_path / "page.html").exists()
+    shown = plm("evaluate", answered, tmp_path / "pairs.tsv").out
+    assert [line for line in shown.splitlines() if line.startswith("Task ")] == [
+        "Task same (nli)", "Task alike (regress)", "Task more (pair)",
+    ]  # fmt: skip
+
+
+def test_evaluate_refuses_a_file_that_no_task_can_read_and_a_name_that_no_task_has(answered, plm, tmp_path):
+    (tmp_path / "other.tsv").write_text("text\tlabel\nthe cat\tglad\n", encoding="utf-8")
+    ran = plm("evaluate", answered, tmp_path / "other.tsv")
+    assert (ran.code, ran.out) == (2, "")
+    assert "None of the tasks can read these rows.\nmood: " in ran.err and "label 'glad'" in ran.err
+    ran = plm("evaluate", answered, tmp_path / "single.tsv", "--task", "food")
+    assert (ran.code, "has no task 'food'. Choose one of mood, same, alike, more with --task." in ran.err) == (2, True)
+
+
+def test_from_python_the_only_task_that_can_read_a_file_is_scored(answered, tmp_path):
+    model = plmkit.load(answered, device="cpu")
+    assert model.evaluate(tmp_path / "single.tsv").scores["rows"] == 16
+    with pytest.raises(SettingError, match=r"Choose one with task=NAME: same, alike, more\."):
+        model.evaluate(tmp_path / "pairs.tsv")
+
+
 def test_a_step_changes_the_shared_encoder_and_the_head_of_its_task_alone(pretrained):
     parts = read_parts(pretrained)
     tasks = [
@@ -153,6 +202,10 @@ def test_sequential_training_keeps_the_history_that_shows_what_is_forgotten(list
         (("temperature = 2.0", 'temperature = "hot"'), ".toml, line 1: 'temperature' takes a number; found 'hot'."),
         (("temperature = 2.0", "temperature = 0.5"), ".toml: temperature must be 1 or more; found 0.5."),
         (('"pairs.tsv"\n\n[more]', '"gone.tsv"\n\n[more]'), "line 15, task alike: There is no file"),
+        (
+            ('kind = "classify"', 'kind = "classify"\nsan = true'),
+            "line 5: san is a setting of pair, nli, paraphrase, and has no effect on classify. Leave it out.",
+        ),
         (("san = true", 'san = "maybe"'), "line 8, task same: 'task.san' takes true or false or none; found 'maybe'."),
     ],
 )
@@ -164,6 +217,19 @@ def test_a_wrong_file_is_refused_with_its_line(change, said, listed, pretrained,
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_typos_of_a_file_with_one_task_come_before_its_number_of_tasks(listed):
+    one = listed.read_text(encoding="utf-8").split("[same]")[0]
+    for text, said in (
+        (one.replace("train =", "trian ="), "line 3, task mood: train is missing"),
+        (one.replace("dev =", "dve ="), "line 6: there is no key 'dve'. Did you mean 'dev'?"),
+        (one.replace("temperature", "temprature"), "line 1: there is no key 'temprature'. Did you mean 'temperature'?"),
+        (one, "names 1 of the at least two tasks to train on together"),
+    ):
+        listed.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=re.escape(said)):
+            read_task_list(listed)
 
 
 def test_options_of_one_task_have_no_effect_with_several_and_are_refused(listed, pretrained, plm, tmp_path):

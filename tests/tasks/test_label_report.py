@@ -42,5 +42,16 @@ def test_a_report_on_slots_says_which_intents_were_confused():
         )
         for intent in ("play", "stop", "stop", "stop")
     ]
-    (found,) = task.report(predictions, rows).confused
+    report = task.report(predictions, rows)
+    assert [(one.name, one.precision, one.recall, one.support) for one in report.per_intent] == [
+        ("play", 1.0, pytest.approx(1 / 3), 3),
+        ("stop", pytest.approx(1 / 3), 1.0, 1),
+    ]
+    assert [one.f1 for one in report.per_intent] == pytest.approx([0.5, 0.5])
+    assert [(one.name, one.recall, one.support) for one in report.intent_means] == [
+        ("macro", pytest.approx(2 / 3), 4),
+        ("weighted", pytest.approx(0.5), 4),
+    ]
+    assert [one.name for one in report.per_class] == ["O"]  # the slots
+    (found,) = report.confused
     assert (found.label, found.prediction, found.rows, found.share) == ("play", "stop", 2, pytest.approx(2 / 3))

@@ -1,6 +1,7 @@
 """Any number of classes per row: read, decided by thresholds, scored, exported."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -169,6 +170,7 @@ def test_several_labels_are_learned_and_predicted(several, labels_file, plm, tmp
     assert [one.label for one in found] == [("x", "y"), (), ("y",)]
     ran = plm("evaluate", several, labels_file, "--json")
     assert (ran.json["micro_f1"], ran.json["exact_match"]) == (1.0, 1.0)
+    assert ran.json["thresholds"] == dict(zip("xy", model.tasks["multilabel"].chosen, strict=True))
     ran = plm("predict", several, labels_file, "--out", tmp_path / "found.tsv")
     assert ran.code == 0, ran.err
     table = read_table(tmp_path / "found.tsv")
@@ -210,4 +212,5 @@ def test_a_file_with_one_label_per_row_is_remarked_on(pretrained, plm, tmp_path)
     ran = plm("finetune", pretrained, "--task", "multilabel", "--train", tmp_path / "a.tsv", "--out", tmp_path / "out",
               "--epochs", 1, *QUICK)  # fmt: skip
     assert ran.code == 0, ran.err
+    assert re.search(r"^Threshold of the probabilities, chosen for the best F1: 0\.\d+\.$", ran.out, re.MULTILINE)
     assert "no row has more than one label" in ran.err and "task.separator=SIGN" in ran.err

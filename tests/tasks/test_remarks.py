@@ -146,3 +146,19 @@ def test_texts_without_tokens_are_reported_or_refused():
         "train.tsv: the model's tokenizer finds no tokens in any of the 2 texts, such as '☃'.\n"
         "Is this the right column? Choose it with --text COLUMN."
     )
+
+
+def test_what_differs_is_joined_as_in_the_language_of_the_reader(monkeypatch):
+    from plmkit.tasks.remarks import some_of
+    from plmkit.training.by_corpus import in_words as of_corpora
+    from plmkit.training.differences import Difference
+    from plmkit.training.request import in_words
+
+    changed = [Difference(path=name, old=1, new=2) for name in ("a", "b")]
+    losses = {name: {"loss": 1.0} for name in ("a.txt", "b.txt")}
+    shown = [(in_words, changed), (some_of, ["a", "b"]), (of_corpora, losses)]
+    for language, glue, other in (("en", "; ", "；"), ("zh", "；", "; ")):
+        monkeypatch.setenv("PLM_LANG", language)
+        for write, given in shown:
+            assert write(given).count(glue) == 1
+            assert other not in write(given)

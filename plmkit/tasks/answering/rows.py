@@ -29,7 +29,6 @@ YES = frozenset({"true", "1", "yes", "是"})
 class Question(Row):
     """`text` is the question, `other` the context, `label` the first answer; "" if the context has none."""
 
-    id: str = ""
     answers: tuple[str, ...] = ()  # all reference answers
     start: int | None = None  # where the first answer begins, in characters
 

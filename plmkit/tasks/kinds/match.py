@@ -174,7 +174,7 @@ class Match(SplitTask):
                 intervals=mean_intervals(pair_scores(ranks)),
                 mistakes=Mistakes.of(
                     [
-                        Mistake(line=row.line, text=row.text, label=row.other or "", prediction=nearest, size=rank)
+                        Mistake.of(row, label=row.other or "", prediction=nearest, size=rank)
                         for row, (rank, nearest) in zip(rows, partners, strict=True)
                         if rank > 1
                     ],
@@ -185,8 +185,8 @@ class Match(SplitTask):
             apart = np.abs(cosines - self.threshold)
             wrong = np.flatnonzero((cosines >= self.threshold) != (labels > 0)).tolist()
             mistakes = [
-                Mistake(
-                    line=rows[number].line, text=rows[number].text, other=rows[number].other,
+                Mistake.of(
+                    rows[number], other=rows[number].other,
                     label=f"{labels[number]:g}", prediction=f"{1 - labels[number]:g} ({cosines[number]:.3f})",
                     size=float(apart[number]),
                 )

@@ -112,13 +112,13 @@ class MultiLabel(WeighedTask):
         found, gold = (np.stack([self.target_of(one.label) for one in some]) for some in (predictions, rows))
         probabilities = np.array([list((one.probabilities or {}).values()) for one in predictions])
         per_class, means = class_table(found, gold, self.classes)
-        lines = [(row.line, row.text, row.other) for row in rows]
         return Report(
             scores=self.score(predictions, rows),
             intervals=label_intervals(found, gold),
             per_class=per_class,
             means=means,
-            mistakes=wrong_labels(lines, found, gold, probabilities, self.classes),
+            thresholds=dict(zip(self.classes, self.chosen, strict=True)) if self.chosen else {},
+            mistakes=wrong_labels(rows, found, gold, probabilities, self.classes),
         )
 
     def target_of(self, labels: Sequence[str]) -> np.ndarray:

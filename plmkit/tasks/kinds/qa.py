@@ -174,8 +174,8 @@ class QA(Task):
         confidence = [found.probability for found in predictions if found.probability is not None]
         whole = len(confidence) == len(rows)
         mistakes = [
-            Mistake(
-                line=row.line, text=row.text, other=row.other, label=" | ".join(dict.fromkeys(row.answers)),
+            Mistake.of(
+                row, other=row.other, label=" | ".join(dict.fromkeys(row.answers)),
                 prediction=str(found.label or ""), size=found.probability,
             )
             for found, row, right in zip(predictions, questions, exact, strict=True)

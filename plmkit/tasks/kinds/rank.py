@@ -167,8 +167,8 @@ class Rank(SplitTask):
         """By query; a mistake is a query whose first candidate is not relevant, the lowest right answer first."""
         found, relevance = arrays_of(predictions, rows)
         mistakes = [
-            Mistake(
-                line=row.line, text=row.text, label=row.choices[best], prediction=row.choices[int(scores.argmax())],
+            Mistake.of(
+                row, label=row.choices[best], prediction=row.choices[int(scores.argmax())],
                 size=float(rank),
             )
             for row, scores, true in zip(rows, found, relevance, strict=True)

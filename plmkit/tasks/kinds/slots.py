@@ -22,8 +22,8 @@ from plmkit.tasks.heads import ClassHead, TaskHead
 from plmkit.tasks.kinds.tag import Tag
 from plmkit.tasks.report.bootstrap import mean_intervals
 from plmkit.tasks.report.calibration import Calibration, reliability
-from plmkit.tasks.report.classes import confusions
-from plmkit.tasks.report.report import Confused, Mistake, Mistakes, Report
+from plmkit.tasks.report.classes import class_table, confusions
+from plmkit.tasks.report.report import Mistake, Mistakes, Report
 from plmkit.tasks.scores import confusion
 from plmkit.tasks.tagging.checking import in_scheme
 from plmkit.tasks.tagging.heads import SlotsHead
@@ -94,19 +94,22 @@ class Slots(Tag):
         of_slots, right = super().report(predictions, rows), judged(predictions, rows)
         slots = {f"slot_{name}": interval for name, interval in of_slots.intervals.items()}
         confidence = np.array([found.probability for found in predictions])
+        per_intent, intent_means = class_table(*self.numbered_intents(predictions, rows), self.intents)
         return replace(
             of_slots,
             scores=self.score(predictions, rows),
             intervals=mean_intervals(right) | slots,
-            confused=self.confused_intents(predictions, rows),
+            per_intent=per_intent,
+            intent_means=intent_means,
+            confused=confusions(confusion(*self.numbered_intents(predictions, rows), self.intents), self.intents),
             calibration=Calibration(scaled=reliability(confidence, right["intent_accuracy"])),
             mistakes=Mistakes.of(wrong_utterances(predictions, rows, self.scheme), "wrong"),
         )
 
-    def confused_intents(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> tuple[Confused, ...]:
+    def numbered_intents(self, predictions: Sequence[Prediction], rows: Sequence[Row]) -> tuple[list[int], list[int]]:
+        """The predicted and the true ones."""
         found = [self.intents.index(cast(SlotsPrediction, one).intent or "") for one in predictions]
-        gold = [self.intents.index(intent_of(row)) for row in rows]
-        return confusions(confusion(found, gold, self.intents), self.intents)
+        return found, [self.intents.index(intent_of(row)) for row in rows]
 
     @property
     def measure(self) -> str:
@@ -179,15 +182,15 @@ def judged(predictions: Sequence[Prediction], rows: Sequence[Row]) -> dict[str, 
 
 def wrong_utterances(predictions: Sequence[Prediction], rows: Sequence[Row], scheme: str) -> list[Mistake]:
     """A wrong intent counts as one more mistake than the slots have."""
-    slots = {one.line: one for one in wrong_sentences(predictions, rows, scheme)}
     found = []
     for prediction, row in zip(predictions, rows, strict=True):
-        said, true, own = cast(SlotsPrediction, prediction).intent or "", intent_of(row), slots.get(row.line)
+        said, true = cast(SlotsPrediction, prediction).intent or "", intent_of(row)
+        own = next(iter(wrong_sentences([prediction], [row], scheme)), None)
         if own or said != true:
             label, predicted = (" · ".join(filter(None, pair)) for pair in
                                 ((true, own.label if own else ""), (said, own.prediction if own else "")))  # fmt: skip
             size = (own.size or 0.0 if own else 0.0) + (said != true)
-            found.append(Mistake(line=row.line, text=row.text, label=label, prediction=predicted, size=size))
+            found.append(Mistake.of(row, label=label, prediction=predicted, size=size))
     return found
 
 

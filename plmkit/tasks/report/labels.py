@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from plmkit.language import comma
+from plmkit.tasks.contract import Row
 from plmkit.tasks.report.bootstrap import Interval, divided, intervals
 from plmkit.tasks.report.report import Mistake, Mistakes
 
@@ -25,17 +26,17 @@ def label_intervals(predicted: np.ndarray, gold: np.ndarray) -> dict[str, Interv
 
 
 def wrong_labels(
-    lines: Sequence[tuple[int, str, str | None]], predicted: np.ndarray, gold: np.ndarray, probabilities: np.ndarray,
+    rows: Sequence[Row], predicted: np.ndarray, gold: np.ndarray, probabilities: np.ndarray,
     names: Sequence[str],
 ) -> Mistakes:  # fmt: skip
-    """Rows, given as line and texts, with a label too many or too few; those that were most certain of it first."""
+    """Rows with a label too many or too few; those that were most certain of it first."""
     certainty = np.where(predicted, probabilities, 1 - probabilities)
     sizes = np.where(predicted != gold, certainty, 0.0).max(1)
     listed = [[comma().join(np.array(names)[row]) for row in marks.astype(bool)] for marks in (gold, predicted)]
     return Mistakes.of(
         [
-            Mistake(line=line, text=text, other=other, label=true, prediction=found, size=float(size))
-            for (line, text, other), true, found, size in zip(lines, *listed, sizes, strict=True)
+            Mistake.of(row, other=row.other, label=true, prediction=found, size=float(size))
+            for row, true, found, size in zip(rows, *listed, sizes, strict=True)
             if true != found
         ]
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol, Self
 
 from plmkit.tasks.report.bootstrap import LEVEL, RESAMPLES, Interval
 from plmkit.tasks.report.calibration import Agreement, Calibration
@@ -31,16 +31,38 @@ class Confused:
     share: float  # of the rows of the class
 
 
+class Found(Protocol):
+    """The row of a file, as `Row` has it."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def number(self) -> int | None: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
     """A row with a wrong prediction."""
 
     line: int  # in the file, as `Row.line`
+    id: str = ""  # as `Row.id`
+    number: int | None = None  # as `Row.number`
     text: str
     other: str | None = None  # second text of a pair, or the text that a question is about
     label: str
     prediction: str
     size: float | None  # how bad it is, by the measure of the report
+
+    @classmethod
+    def of(cls, row: Found, *, label: str, prediction: str, size: float | None, other: str | None = None) -> Self:
+        return cls(
+            line=row.line, id=row.id, number=row.number, text=row.text, other=other, label=label,
+            prediction=prediction, size=size,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +88,9 @@ class Report:
     intervals: dict[str, Interval] = field(default_factory=dict)  # of scores, by name
     per_class: tuple[ClassScore, ...] = ()
     means: tuple[ClassScore, ...] = ()  # over the classes
+    per_intent: tuple[ClassScore, ...] = ()  # where rows have an intent beside their slots, which are the classes
+    intent_means: tuple[ClassScore, ...] = ()
+    thresholds: dict[str, float] = field(default_factory=dict)  # of probabilities, by class, chosen on dev
     confused: tuple[Confused, ...] = ()  # the most frequent first
     calibration: Calibration | None = None
     agreement: tuple[Agreement, ...] = ()  # of predicted numbers with the labels

@@ -19,8 +19,8 @@ def wrong_sentences(predictions: Sequence[Prediction], rows: Sequence[Row], sche
             size = len(wrong) / 2 if scheme == PLAIN else len(wrong)
             words = cast(WordRow, row).words
             found.append(
-                Mistake(
-                    line=row.line, text=row.text, label=listed(true, wrong, words, scheme),
+                Mistake.of(
+                    row, label=listed(true, wrong, words, scheme),
                     prediction=listed(said, wrong, words, scheme), size=float(size),
                 )
             )  # fmt: skip

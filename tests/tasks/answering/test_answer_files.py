@@ -83,7 +83,7 @@ def test_a_row_without_an_answer_cell_is_left_out_and_counted(tmp_path):
     said = []
     path = written(tmp_path / "a.csv", f'question,context,answer\nWhere?,"{TEXT}",North Sea\nWho?,"{TEXT}",\n')
     assert len(rows_of(path, said.append)) == 1
-    assert said == [f"! {path}: 1 row without a label left out (line 3)."]
+    assert said == [f"! {path}: 1 row without an answer left out (line 3)."]
 
 
 def test_a_row_without_a_question_is_left_out_and_counted(tmp_path):
@@ -91,7 +91,7 @@ def test_a_row_without_a_question_is_left_out_and_counted(tmp_path):
     said = []
     path = written(tmp_path / "a.jsonl", "\n".join(json.dumps({**FLAT[0], "question": q}) for q in ("Where?", " ")))
     assert len(rows_of(path, said.append)) == 1
-    assert said == [f"! {path}: 1 row without text left out (line 2)."]
+    assert said == [f"! {path}: 1 row without a question left out (line 2)."]
 
 
 def test_a_misplaced_answer_is_found_nearby_and_reported(tmp_path):
