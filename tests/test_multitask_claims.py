@@ -35,11 +35,12 @@ def data(tmp_path: Path) -> Path:
     """Small sets under their usual names, with and without dev."""
     for name, pairs, parts in (
         ("sst2", False, ("train", "dev", "test")), ("rte", True, ("train", "dev")), ("qnli", True, ("train", "test")),
+        ("mrpc", True, ("train", "test")), ("stsb", True, ("train", "dev")),
     ):  # fmt: skip
         (tmp_path / "data" / name).mkdir(parents=True)
         for part in parts:
             lines = ["label\ttext_a" + "\ttext_b" * pairs]
-            lines += [f"{number % 2}\tthe cat {number}" + "\tthe dog" * pairs for number in range(40)]
+            lines += [f"{number % 2}\tthe cat {number}" + "\tthe dog" * pairs for number in range(120)]
             (tmp_path / "data" / name / f"{part}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return tmp_path / "data"
 
@@ -57,19 +58,25 @@ def test_few_rows_get_more_epochs():
     assert epochs_for(16, 3.0) == 60.0
 
 
-def test_tasks_jointly_and_alone_with_few_labels_and_all_then_a_task_that_was_not_seen(data, pretrained, run, tmp_path):
+def test_four_tasks_jointly_and_alone_then_a_task_that_was_not_seen_with_few_labels(data, pretrained, run, tmp_path):
     arguments = (
-        "--data", data, "--model", pretrained, "--sets", "rte", "sst2", "--unseen", "qnli", "--rows", 16,
-        "--dev-rows", 8, "--test-rows", 12, "--shares", 0.5, 1, "--seeds", 1, "--epochs", 1, "--out", tmp_path / "out",
-        "--set", "task.length=16",
+        "--data", data, "--model", pretrained, "--sets", "rte", "mrpc", "stsb", "sst2", "--unseen", "qnli",
+        "--rows", 100, "--dev-rows", 8, "--test-rows", 12, "--shares", 0.01, 0.1, "--seeds", 1, "--epochs", 1,
+        "--out", tmp_path / "out", "--set", "task.length=16",
     )  # fmt: skip
     found = run(multitask, *arguments)
-    tasks = ["task", "rte", "sst2", "mean"]
-    assert [line[0] for line in found] == [*tasks, *tasks, "labels (accuracy)", "50%", "100%"]
-    assert found[0][1:4] == ["alone", "joint", "joint, then alone"]
-    alone, joint = (float(found[7][column].split(" ±")[0]) for column in (1, 2))
-    assert float(found[7][4]) == pytest.approx(joint - alone, abs=0.11)  # of rounded numbers
-    assert found[8] == ["labels (accuracy)", "alone", "from the joint model", "difference"]
+    tasks = ["task", "rte", "mrpc", "stsb", "sst2", "mean"]
+    assert [line[0] for line in found] == [*tasks, *tasks, "labels (accuracy)", "1%", "10%"]
+    assert found[0] == [
+        "task", "alone", "joint", "joint, then alone", "joint − alone",
+        "gap, alone", "gap, joint", "gap, joint, then alone",
+    ]  # fmt: skip
+    shown = [[float(cell.split(" ±")[0]) for cell in line[1:]] for line in found[7:12]]
+    for column in range(7):
+        assert shown[4][column] == pytest.approx(sum(row[column] for row in shown[:4]) / 4, abs=0.11)  # the mean
+    for alone, joint, _, gain, *_ in shown:
+        assert gain == pytest.approx(joint - alone, abs=0.11)  # of rounded numbers
+    assert found[12] == ["labels (accuracy)", "alone", "from the joint model", "difference"]
     assert (tmp_path / "out" / "low_label.png").is_file()
     assert run(multitask, *arguments) == found
 

@@ -71,16 +71,39 @@ def pairs(path: Path, labels: list[str]) -> Path:
 # Every kind through one command
 
 
-@pytest.mark.parametrize("kind", ["classify", "pair", "nli", "regress"])
+MEASURES = {
+    "classify": {"accuracy", "macro_f1", "mcc"}, "pair": {"accuracy", "macro_f1", "mcc"},
+    "nli": {"accuracy", "macro_f1", "mcc"}, "regress": {"pearson", "spearman", "mse"},
+    "similarity": {"pearson", "spearman", "mse"}, "qa": {"exact", "f1"},
+}  # fmt: skip
+
+
+def answer(name: str) -> dict[str, list]:
+    return {"text": [name], "answer_start": [4]}
+
+
+def questions(path: Path) -> Path:
+    names = ["cat", "dog", "bird", "king"]
+    rows = [
+        {"context": f"the {name} sees a river", "question": "who sees it?", "answers": answer(name)}
+        for name in names * 6
+    ]
+    return write(path, [json.dumps(row) for row in rows])
+
+
+@pytest.mark.parametrize("kind", MEASURES)
 def test_every_kind_of_task_runs_through_one_command_and_writes_its_scores(kind, pretrained, rows_file, plm, tmp_path):
-    labels = {"pair": ["same", "other"], "nli": ["neutral", "entailment", "contradiction"], "regress": ["1", "2.5"]}
-    rows = rows_file if kind == "classify" else pairs(tmp_path / "rows.tsv", labels[kind])
+    labels = {"pair": ["same", "other"], "nli": ["neutral", "entailment", "contradiction"]}
+    if kind == "qa":
+        rows = questions(tmp_path / "rows.jsonl")
+    else:
+        rows = rows_file if kind == "classify" else pairs(tmp_path / "rows.tsv", labels.get(kind, ["1", "2.5"]))
     out = tmp_path / "out"
     ran = plm("finetune", pretrained, "--task", kind, "--train", rows, "--dev", rows, "--test", rows, "--out", out,
               *QUICK, "--json")  # fmt: skip
     assert ran.code == 0, ran.err
     scores = json.loads((out / "scores.json").read_text())
-    wanted = {"pearson", "spearman", "mse"} if kind == "regress" else {"accuracy", "macro_f1", "mcc"}
+    wanted = MEASURES[kind]
     assert wanted <= scores["test"].keys()
     assert wanted <= scores["dev"].keys()
     assert ran.json == {"out": str(out), **scores}
