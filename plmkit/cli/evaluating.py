@@ -226,9 +226,8 @@ def is_asked_of_triples(loaded: "Model", file: Path) -> bool:
     from plmkit.data.reading.files import find_files
     from plmkit.data.reading.triples import holds_triples
 
-    return "masked_lm" in loaded.network.heads and any(
-        holds_triples(one) for one in find_files([file]) if not one.skipped
-    )
+    tables = [one for one in find_files([file]) if not one.skipped] if file.is_file() else []
+    return any(map(holds_triples, tables)) and "masked_lm" in loaded.network.heads
 
 
 def text_scores(

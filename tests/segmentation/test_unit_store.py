@@ -14,7 +14,7 @@ from rich.console import Console
 
 from plmkit import recipe as recipe_module
 from plmkit.catalogue import CATALOGUE, find
-from plmkit.cli import show
+from plmkit.cli import show_doctor
 from plmkit.config.machine import settle
 from plmkit.config.settings import to_json
 from plmkit.corruption.contract import Masking
@@ -271,7 +271,7 @@ def test_doctor_colours_each_hidden_unit_once_and_pipes_stay_plain(plm, corpus, 
     settings = {"highlight": False, "soft_wrap": True, "force_terminal": True, "color_system": "standard"}
     with monkeypatch.context() as patch:
         patch.delenv("NO_COLOR", raising=False)
-        patch.setattr(show, "console", Console(file=screen, **settings))
+        patch.setattr(show_doctor, "console", Console(file=screen, **settings))
         plm(*command)
     coloured = re.findall(r"\x1b\[[0-9;]*4([36])m([^\x1b]*)\x1b\[0m", screen.getvalue())
     hidden = [whole[b:e] for (_, whole), units in zip(found["preview"], found["hidden"], strict=True) for b, e in units]
