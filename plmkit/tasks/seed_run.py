@@ -255,9 +255,10 @@ class SeedRun:
             found["mean"] = sum(chosen.values()) / len(chosen)
         last = not chosen or (self.finetuning.mixing.is_sequential and len(self.runs) > 1)
         choice = float(step) if last else sum(chosen.values()) / len(chosen)
-        self.waited += 1
-        if self.best is None or choice > self.best.choice:
-            self.waited = 0
+        best = None if self.best is None else self.best.choice
+        is_better = best is None or choice > best
+        self.waited = 0 if is_better else self.waited + 1
+        if is_better or choice == best == 0:  # as long as nothing is right, the later epoch knows more
             weights = {name: tensor.cpu().clone() for name, tensor in weights_of(self.network).items()}
             for run in self.runs:
                 weights = run.finished(weights, mixes.get(run.task.name))

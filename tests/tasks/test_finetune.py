@@ -292,7 +292,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(pretrained, r
 
 
 def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_path, monkeypatch):
-    accuracies = iter([0.5, 0.9, 0.7, 0.9])
+    accuracies = iter([0.5, 0.9, 0.0, 0.9])
     seen = []
 
     def scripted(network, task, *given):
@@ -308,6 +308,14 @@ def test_the_best_epoch_on_dev_is_kept_not_the_last(pretrained, rows_file, tmp_p
     kept = load_file(tmp_path / "out" / "model.safetensors")
     assert all(torch.equal(kept[name], seen[1][name]) for name in kept)
     assert not torch.equal(kept["model.embed.tokens.weight"], seen[3]["model.embed.tokens.weight"])
+
+
+def test_as_long_as_nothing_is_right_the_last_epoch_is_kept(pretrained, rows_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(task_run, "tune", lambda network, task, *given: (task, {"accuracy": 0.0}))
+    record = finetune(
+        request_for(pretrained, rows_file, tmp_path / "out", dev=rows_file, epochs=3, ngrams=False), Screen()
+    )
+    assert record.result["epoch"] == 3.0
 
 
 def test_without_dev_rows_the_last_epoch_is_kept(pretrained, rows_file, tmp_path):
