@@ -1,12 +1,14 @@
 """What attention is worth to translation: three networks of ours and Hugging Face's Marian, equal minutes each.
 
-python -m benchmarks.translation --data DIR --source en --target de --minutes 20 --threads 1 --out DIR
+python -m benchmarks.translation --data DIR --source en --target de --minutes 20 --cores 2 --speeds --out DIR
+python -m benchmarks.translation --data DIR --source en --target de --minutes 20 --cores 2 --threads 1 --out DIR
     [--only rnn-mini --only marian ...] [--seeds 3]
 
-The folder holds train.tsv and test.tsv, and dev.tsv if there is one, with a column for each language. Minutes are
-those of the processor: the speed of a network is measured first, by the time that its own threads take, and gives the
-number of its steps, so that other programs slow a run down and do not shorten it. The same command resumes where an
-earlier one stopped; `python -m benchmarks.translation_report OUT...` shows whatever is finished.
+The folder holds train.tsv and test.tsv, and dev.tsv if there is one, with a column for each language. The minutes are
+those of `--cores` cores of an idle machine: the speed of a network on as many threads is measured first (`--speeds`
+does only that) and gives the number of its steps, so that other programs slow a run down and do not shorten it, and
+several runs, each on fewer threads, can share the machine. The same command resumes where an earlier one stopped;
+`python -m benchmarks.translation_report OUT...` shows whatever is finished.
 """
 
 import argparse
@@ -42,15 +44,19 @@ from plmkit.training.step import Step
 
 MARIAN = "marian"  # with the shape and the settings of transformer-mini
 NAMES = ("rnn-mini", "rnn-attention-mini", "transformer-mini", MARIAN)
-WARM, MEASURED = 20, 40  # steps before the speed is measured, and while it is
+WARM, MEASURED = 40, 200  # steps before the speed is measured, and while it is
 SHARES = (0.25, 0.5, 0.75, 0.9)  # of the test sources, by length: the borders of the groups that are scored apart
 Steps = Callable[[int], int]  # train for some steps; returns their tokens
 
 
 def main() -> None:
     asked = parse()
-    set_threads(asked.threads)
     try:
+        if asked.speeds:
+            for name in asked.only or NAMES:
+                speed = speed_of(asked, name, settings_of(asked, name))
+                say(f"{name}: {speed['tokens_per_second']:,.0f} tokens/s on {asked.cores} core(s), {speed['dtype']}")
+            return
         test = read_pairs(str(asked.data / "test.tsv"), (asked.source, asked.target), True, Screen())
         for seed in range(asked.seeds):
             for name in asked.only or NAMES:
@@ -68,14 +74,13 @@ def one_run(asked: argparse.Namespace, name: str, seed: int, test: Pairs) -> Non
     settings = settings_of(asked, name)
     speed = speed_of(asked, name, settings)
     steps = max(1, round(60 * asked.minutes * speed["tokens_per_second"] / speed["tokens_per_step"]))
-    say(
-        f"{name}, seed {seed}: {steps:,} steps, {speed['tokens_per_second']:,.0f} tokens/s on {asked.threads} thread(s)"
-    )
+    say(f"{name}, seed {seed}: {steps:,} steps, {speed['tokens_per_second']:,.0f} tokens/s on {asked.cores} core(s)")
+    set_threads(asked.threads)
     train = train_marian if name == MARIAN else train_ours
     trained, texts = train(asked, settings, speed["dtype"], steps, seed, test)
     about = {
         "name": name, "seed": seed, "data": asked.data.name, "pair": f"{asked.source}-{asked.target}",
-        "minutes": asked.minutes, "threads": asked.threads, **speed,
+        "minutes": asked.minutes, "cores": asked.cores, "threads": asked.threads, **speed,
     }  # fmt: skip
     write_json(kept, {**about, **trained, **scores(test, texts)})
 
@@ -98,29 +103,30 @@ def held_out(asked: argparse.Namespace) -> str | None:
 
 
 def speed_of(asked: argparse.Namespace, name: str, settings: Settings) -> dict[str, Any]:
-    """Tokens of both sides per second of the processor, and per step; measured once, for all seeds."""
+    """Tokens of both sides per second on all cores of the budget, and per step; measured once, for all seeds."""
     kept = asked.out / "figures" / f"speed-{name}.json"
     found = read(kept)
     if found is None:
+        set_threads(asked.cores)
         material = material_of(asked, settings, 0)
         if name == MARIAN:  # in the precision that is faster for it
             kinds = (torch.float32, torch.bfloat16)
             found = max(
-                (measured(marian_steps(settings, material, kind), kind, asked.threads) for kind in kinds),
+                (measured(marian_steps(settings, material, kind), kind) for kind in kinds),
                 key=lambda one: one["tokens_per_second"],
             )
         else:
             dtype = choose_dtype(torch.device("cpu"), settings.run.dtype, settings.recipe.architecture.width)
-            found = measured(our_steps(settings, material, dtype), dtype, asked.threads)
+            found = measured(our_steps(settings, material, dtype), dtype)
         write_json(kept, found)
     return found
 
 
-def measured(train: Steps, dtype: torch.dtype, threads: int) -> dict[str, Any]:
+def measured(train: Steps, dtype: torch.dtype) -> dict[str, Any]:
     train(WARM)
-    started = time.process_time()
+    started = time.perf_counter()
     tokens = train(MEASURED)
-    seconds = (time.process_time() - started) / threads
+    seconds = time.perf_counter() - started
     return {"tokens_per_second": tokens / seconds, "tokens_per_step": tokens / MEASURED, "dtype": name_of(dtype)}
 
 
@@ -229,8 +235,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder of train.tsv, test.tsv and perhaps dev.tsv")
     parser.add_argument("--source", required=True, help="column of the sources, such as en")
     parser.add_argument("--target", required=True, help="column of the targets")
-    parser.add_argument("--minutes", type=float, default=20.0, help="of the processor, for each run [20]")
-    parser.add_argument("--threads", type=int, default=1, help="of each run [1]")
+    parser.add_argument("--minutes", type=float, default=20.0, help="for each run, of all its cores [20]")
+    parser.add_argument("--cores", type=int, default=2, help="whose minutes each run has [2]")
+    parser.add_argument("--threads", type=int, default=1, help="of the training, whose steps are those of --cores [1]")
+    parser.add_argument("--speeds", action="store_true", help="only measure speeds, on an otherwise idle machine")
     parser.add_argument("--seeds", type=int, default=3, help="of each network [3]")
     parser.add_argument("--only", action="append", choices=NAMES, help="train this one; may be repeated")
     parser.add_argument("--out", type=Path, required=True, help="folder for runs and figures")

@@ -25,7 +25,7 @@ def report(folders: Sequence[Path], picture: Path | None) -> None:
     every = {name: runs for name, runs in every.items() if runs}
     for runs in every.values():
         first = next(iter(runs.values()))[0]
-        print(f"\n{first['data']}, {first['pair']}: {first['minutes']:g} minutes on {first['threads']} thread(s)\n")
+        print(f"\n{first['data']}, {first['pair']}: {first['minutes']:g} minutes of {first['cores']} core(s)\n")
         print(f"{summary(runs)}\n\n{each(runs)}\n")
         print(f"BLEU: {first['bleu']['signature']}\nchrF: {first['chrf']['signature']}")
         if gain := gains(runs):

@@ -21,7 +21,7 @@ from plmkit.tasks.ngrams import padded
 
 ORDER = 5  # key of the random numbers for the order of examples
 POOL = 4  # batches whose examples are sorted by length together; with 50 accuracy falls (benchmarks/README.md)
-POOLS = 4  # at least; with fewer, the same examples would often share a batch
+POOLS = 10  # at least; with fewer, the same examples would often share a batch
 Group = Callable[[Sequence[Padded]], Iterable[np.ndarray]]  # indices of the rows of each batch
 
 
@@ -64,7 +64,11 @@ def next_tokens(batch: Batch) -> Tensor:
 
 
 class LabelledExamples:
-    """Batches of examples of similar length; their order is a pure function of (seed, epoch)."""
+    """Batches of examples of similar length; their order is a pure function of (seed, epoch).
+
+    Texts whose words are labelled are not sorted: a loss that is the mean over words would weigh those of short texts
+    more, as each batch counts alike.
+    """
 
     def __init__(
         self, task: Task, examples: Sequence[Example], vocabulary: Vocabulary, *, seed: int,
@@ -96,14 +100,15 @@ class LabelledExamples:
         return -(-len(self) // self.task.examples_per_step(rows))
 
     def order(self, epoch: int, batch: int) -> tuple[Sequence[Example], np.ndarray]:
-        """Every example once, in batches of similar length in random order; the incomplete batch comes last."""
+        """Every example once, in batches in random order; the incomplete batch comes last."""
         if self.latest is None or self.latest[0] != epoch:
             examples = self.task.for_epoch(self.examples, self.seed, epoch)
             padded = np.array([example.padded for example in examples])
             random = generator(self.seed, ORDER, epoch)
             count = len(examples) // batch
             rows, left = np.split(random.permutation(len(examples)), [count * batch])
-            pool = batch * max(1, min(POOL, count // POOLS))
+            has_words = any(example.words is not None for example in examples)
+            pool = batch * (1 if has_words else max(1, min(POOL, count // POOLS)))
             for start in range(0, len(rows), pool):
                 rows[start : start + pool] = longest_first(rows[start : start + pool], padded)
             shuffled = rows.reshape(count, batch)[random.permutation(count)]

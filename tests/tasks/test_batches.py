@@ -73,6 +73,15 @@ def test_rows_of_a_batch_have_similar_length_and_batches_are_shuffled():
     assert longest != sorted(longest, reverse=True)
 
 
+def test_texts_with_labelled_words_share_a_batch_whatever_their_length():
+    """Sorted, each word of a short text would count for more: a batch of short texts has few words."""
+    rows = source(MIXED)
+    rows.examples = [replace(one, words=np.array([[0, 1]])) for one in rows.examples]
+    (numbers,) = epochs(rows, 5, 1)
+    lengths = [[MIXED[number] for number in batch] for batch in numbers[:-1]]
+    assert sum(max(batch) * 5 - sum(batch) for batch in lengths) / sum(map(sum, lengths)) > 0.45  # sorted: below 0.25
+
+
 def test_batches_of_a_small_set_differ_between_epochs():
     """With three batches, sorting would make the same three every time."""
     one, two = epochs(source(MIXED[:12]), 4, 2)
