@@ -28,6 +28,7 @@ SHRUNK = {
     "filters": "[[2, 8]]", "cutoffs": "[40, 80]", "local_heads": False,  # in one layer, [CLS] would not see far tokens
     "features": 8, "image_size": 32, "patch_size": 16, "visual_width": 16, "visual_inner": 16, "joint_width": 16,
 }  # fmt: skip
+EPOCHS = 20
 GOOD, BAD = "the cat sees a good house", "my friend hears the sea"
 WORDS = [GOOD.split(), BAD.split()]
 TAGS = [["O", "B-who", "O", "O", "B-what", "I-what"], ["O", "B-who", "O", "O", "O"]]
@@ -112,11 +113,11 @@ def fine_tuned(model: Path, kind: str, folder: Path, **settings: object):
         "run.threads": 1,
         "run.log_steps": 1,
         "task.batch": 8,
-        "task.learning_rate": 0.02,
+        "task.learning_rate": 0.005,
         "task.dropout": 0,
         **settings,
     }
-    plmkit.finetune(model, kind, rows_file(kind, folder), folder / "out", epochs=12, settings=given, quiet=True)
+    plmkit.finetune(model, kind, rows_file(kind, folder), folder / "out", epochs=EPOCHS, settings=given, quiet=True)
     lines = map(json.loads, (folder / "out" / "metrics.jsonl").read_text().splitlines())
     losses = [line["train/0/loss"] for line in lines if "train/0/loss" in line]
     return plmkit.load(folder / "out", device="cpu"), load_file(folder / "out" / "model.safetensors"), losses
@@ -147,7 +148,8 @@ def has_the_form(kind: str, found, task) -> bool:
 def test_every_architecture_is_fine_tuned_on_every_kind(name, kind, prepared, tmp_path):
     model, weights, losses = fine_tuned(prepared(name), kind, tmp_path)
     assert all(map(math.isfinite, losses))
-    assert sum(losses[-3:]) < sum(losses[:3])
+    each = len(losses) // EPOCHS  # batches differ in how hard they are, epochs do not
+    assert sum(losses[-each:]) < sum(losses[:each])
     task = model.tasks[kind]
     parts = with_task_tokens(without_generator(read_parts(prepared(name))))
     settings = TaskSettings().settled(parts.architecture, parts.tuning, task.pooling)
