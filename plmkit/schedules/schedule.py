@@ -195,5 +195,6 @@ class Tuning:
     optimizer: AdamW | BertAdam | Adamax = BertAdam()  # AdamW, BertAdam or Adamax
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
     layer_decay: float = 1.0  # learning rate of each layer relative to the layer above
+    dropout: float = 0.1  # inside the network; before its head it is 0.1
     frozen: bool = False  # train only what is new
     features: str | None = None  # where a new recurrent network reads the layers of the pretrained one: input, ...

@@ -30,7 +30,7 @@ from plmkit.tasks.remarks import check_tokens, remark_files, report_examples
 from plmkit.tasks.scores import over_seeds
 from plmkit.tasks.seed_result import SEEDS, SeedResult, load_result, save_result
 from plmkit.tasks.seed_run import Finetuning, SeedRun, build
-from plmkit.tasks.settings import FEW_STEPS, Settled, TaskSettings, for_several, with_task_embedding
+from plmkit.tasks.settings import Settled, TaskSettings, few_steps, for_several, with_task_embedding
 from plmkit.tasks.taking_up import Taken, TaskFiles, TaskGuide, taken_up
 from plmkit.tasks.task_list import TaskList
 from plmkit.tasks.task_run import TaskData
@@ -133,7 +133,8 @@ def finetune(request: FinetuneRequest, screen: Screen) -> FinetuneRecord:
         settings = replace(settings, ngrams=False)  # a linear model forgets nothing, and would hide what a network does
     parts = with_features(parts, settings.features)
     taken = [taken_up(files, request, settings, parts, screen) for files in request.tasks]
-    settings = with_dropout(request, checked_with_dev(request, settings, taken), taken)
+    settings = checked_with_dev(request, settings, taken)
+    settings = with_dropout(request, settings, taken, few_steps(parts.architecture.width))
     trials = grid(request.settings, settings.learning_rate, taken) if request.search else []
     device = choose_device(request.machine.device)
     threads = Threads(request.machine.threads, screen.say)
@@ -217,13 +218,13 @@ def checked_with_dev(request: FinetuneRequest, settings: Settled, taken: Sequenc
     return replace(settings, dev_share=settings.dev_share if held else None)
 
 
-def with_dropout(request: FinetuneRequest, settings: Settled, taken: Sequence[Taken]) -> Settled:
-    """Without dropout, unless it was asked for, if a single task has rows for a few steps only."""
+def with_dropout(request: FinetuneRequest, settings: Settled, taken: Sequence[Taken], few: int) -> Settled:
+    """Without dropout, unless it was asked for, if a single task has rows for few steps only."""
     if request.settings.dropout is not None or request.is_joint or request.guide:
         return settings
     rows = (settings.train_share or 1.0) * len(taken[0].train)
-    few = settings.epochs * math.ceil(rows / settings.batch) < FEW_STEPS
-    return replace(settings, dropout=0.0) if few else settings
+    steps = settings.epochs * math.ceil(rows / settings.batch)
+    return replace(settings, dropout=0.0, head_dropout=request.settings.head_dropout) if steps < few else settings
 
 
 def carry_out(finetuning: Finetuning, folder: RunFolder, record: FinetuneRecord, screen: Screen) -> FinetuneRecord:

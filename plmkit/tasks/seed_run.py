@@ -316,7 +316,8 @@ def build(
     architecture = parts.architecture.for_task(settings.dropout)
     model = architecture.build(parts.vocabulary)
     heads: dict[str, Any] = {
-        task.name: task.head(architecture, settings.dropout if task.dropout is None else task.dropout) for task in tasks
+        task.name: task.head(architecture, settings.before_head if task.dropout is None else task.dropout)
+        for task in tasks
     }
     embedding = model.token_embedding
     if settings.lm_weight and embedding is not None:

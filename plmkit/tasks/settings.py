@@ -25,8 +25,9 @@ FEATURES_RATE = 2e-3  # of a recurrent network that begins from random weights
 EPOCHS = 3.0
 DEV_SHARE = 0.1  # held out without --dev
 DROPOUT = 0.1
-FEW_STEPS = 100  # in fewer, a network does not learn enough for dropout to help it: benchmarks/README.md
 PAPER_WIDTH = 768  # of the networks that papers fine-tune
+FEW_STEPS = 100  # in fewer, a network does not learn enough for dropout to help it: benchmarks/README.md
+FEW_STEPS_OF_NARROW = 1000  # the same, of one that is narrower than those of papers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +48,8 @@ class TaskSettings:
     decay: float | None = None  # weight decay; none: the optimizer's
     clip: float | None = None  # maximum gradient norm; 0: no clipping; none: the paper's
     layer_decay: float | None = None  # learning rate of each layer relative to the layer above; none: the paper's
-    dropout: float | None = (
-        None  # dropout rate before the head and inside the network; none: 0.1, and 0 in a run of fewer than 100 steps
-    )
+    dropout: float | None = None  # dropout rate inside the network; none: 0 in a short run, else the paper's
+    head_dropout: float | None = None  # dropout rate before the head; none: that of the network, 0.1 for ALBERT
     pooling: str | None = (
         None  # of states: first, mean, max, concat, last, separator (last [SEP]); none: mean for match, else first
     )
@@ -125,7 +125,7 @@ class TaskSettings:
                     length=self.length,
                 )
             )
-        for name in ("warmup", "dropout"):
+        for name in ("warmup", "dropout", "head_dropout"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 raise SettingError(
@@ -184,7 +184,8 @@ class TaskSettings:
             "pooling": pooling,
             "epochs": EPOCHS,
             "dev_share": DEV_SHARE,
-            "dropout": DROPOUT,
+            "dropout": tuning.dropout,
+            "head_dropout": DROPOUT if self.dropout is None and tuning.dropout != DROPOUT else None,
         }
         given = {name: value for name, value in vars(self).items() if value is not None}
         return Settled(**filled | given | {"optimizer": optimizer, "decay": optimizer.decay, "length": self.length})
@@ -208,6 +209,11 @@ class Settled(TaskSettings):
     ngrams: bool
     dev_share: float | None
     dropout: float
+
+    @property
+    def before_head(self) -> float:
+        """The dropout rate before a head that has none of its own."""
+        return self.dropout if self.head_dropout is None else self.head_dropout
 
 
 GROUPS = {
@@ -326,3 +332,8 @@ def settle_task(assignments: Sequence[str], epochs: float | None) -> tuple[TaskS
                 )
             )
     return checked(task), checked(machine)
+
+
+def few_steps(width: int) -> int:
+    """The number of steps from which on a network of this width has dropout by default."""
+    return FEW_STEPS_OF_NARROW if width < PAPER_WIDTH else FEW_STEPS

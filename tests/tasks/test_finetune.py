@@ -32,7 +32,7 @@ from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
 from plmkit.tasks.registry import find_kind
 from plmkit.tasks.seed_run import build, optimizer_of
-from plmkit.tasks.settings import Settled, TaskSettings, rate_for, settle_task
+from plmkit.tasks.settings import Settled, TaskSettings, few_steps, rate_for, settle_task
 from plmkit.terminal.screen import Screen
 from plmkit.tokenizers.wordpiece import WordPiece
 from plmkit.training.loop import Budget
@@ -621,10 +621,16 @@ def test_weights_can_be_read_by_whoever_can_read_the_rest(finetuned):
     assert (finetuned / "model.safetensors").stat().st_mode == (finetuned / "run.json").stat().st_mode
 
 
+@pytest.mark.parametrize(("width", "few"), [(768, 100), (1024, 100), (767, 1000), (128, 1000)])
+def test_a_narrow_network_has_no_dropout_for_longer(width, few):
+    assert few_steps(width) == few
+
+
 @pytest.mark.parametrize(("rows", "asked", "expected"), [(33, None, 0.0), (34, None, 0.1), (33, 0.2, 0.2)])
-def test_a_run_of_fewer_than_a_hundred_steps_has_no_dropout_unless_it_is_asked_for(
-    rows, asked, expected, pretrained, tmp_path
+def test_a_run_of_few_steps_has_no_dropout_unless_it_is_asked_for(
+    rows, asked, expected, pretrained, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr("plmkit.tasks.settings.FEW_STEPS_OF_NARROW", 100)
     lines = [f"{'good' if number % 2 else 'bad'} day\t{number % 2}" for number in range(rows)]
     train = write(tmp_path / "rows.tsv", ["text\tlabel", *lines])
     request = request_for(pretrained, train, tmp_path / "out", epochs=3, batch=1, length=8, dropout=asked)

@@ -12,13 +12,13 @@ from plmkit.architectures.two_stream import TwoStream
 from plmkit.catalogue import CATALOGUE, find
 from plmkit.data.vocabulary import unnamed
 from plmkit.errors import SettingError
-from plmkit.inference.loading import read_parts
+from plmkit.inference.loading import Parts, read_parts
 from plmkit.network import Network
 from plmkit.schedules.optimizers import AdamW, BertAdam
 from plmkit.schedules.schedule import Tuning
 from plmkit.tasks.heads import ClassHead
 from plmkit.tasks.kinds.classify import Classify
-from plmkit.tasks.seed_run import optimizer_of
+from plmkit.tasks.seed_run import build, optimizer_of
 from plmkit.tasks.settings import Settled, TaskSettings, settle_task
 from plmkit.tokenizers.tokenizer import load_tokenizer
 
@@ -339,12 +339,33 @@ def test_an_unknown_option_is_not_explained(plm, rows_file):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "asked", "inside", "before_head"),
+    [
+        ("bert-base", {}, 0.1, 0.1),
+        ("albert-base", {}, 0.0, 0.1),
+        ("albert-base", {"dropout": 0.2}, 0.2, 0.2),
+        ("albert-base", {"head_dropout": 0.3}, 0.0, 0.3),
+        ("bert-base", {"dropout": 0.2, "head_dropout": 0.0}, 0.2, 0.0),
+    ],
+)
+def test_albert_has_dropout_before_its_head_only(name, asked, inside, before_head, hub_folder):
+    """Lan et al. (2019), table 14; a rate that is given holds for both, unless the head has its own."""
+    recipe = find(name)
+    found = TaskSettings(**asked, scratch=True).settled(recipe.architecture, recipe.tuning)
+    small = replace(recipe.architecture, layers=1, heads=1, width=8, inner=8)
+    parts = Parts(folder=hub_folder, architecture=small, tokenizer=load_tokenizer(hub_folder), weights={})
+    network = build(found, parts, [Classify(classes=("a", "b"), length=8)], seed=0)
+    assert network.heads["classify"].dropout.share == before_head
+    assert network.model.settings.dropout == network.model.settings.attention_dropout == inside
+
+
 def test_a_name_unlike_all_others_is_answered_with_the_list():
     with pytest.raises(SettingError) as refused:
         settle_task(["task.class_weights=[1,2]"], None)
     assert str(refused.value) == (
         "There is no setting 'task.class_weights'. Known: task.batch, task.clip, task.decay, task.dev_share, "
-        "task.dropout, task.epochs, task.evaluations, task.features, task.frozen, task.layer_decay, "
+        "task.dropout, task.epochs, task.evaluations, task.features, task.frozen, task.head_dropout, task.layer_decay, "
         "task.learning_rate, task.length, task.lm_weight, task.ngrams, task.optimizer, task.patience, task.pooling, "
         "task.scratch, task.shape, task.task_embedding, task.train_share, task.warmup."
     )

@@ -11,7 +11,7 @@ from plmkit.objectives.sentence_pair import SentenceOrder
 from plmkit.recipe import Recipe, one_stream
 from plmkit.recipes.minutes import for_minutes
 from plmkit.schedules.optimizers import AdamW, Lamb
-from plmkit.schedules.schedule import Schedule, Stage
+from plmkit.schedules.schedule import Schedule, Stage, Tuning
 from plmkit.tokenizers.unigram import Unigram
 from plmkit.tokenizers.wordpiece import WordPiece
 
@@ -48,6 +48,7 @@ def albert_base() -> Recipe:
             warmup=0.025,
             optimizer=Lamb(),
         ),
+        tuning=Tuning(dropout=0.0),  # A.4, table 14: none in the network for most tasks, 0.1 before the head
     )
 
 
