@@ -220,7 +220,7 @@ def checked_with_dev(request: FinetuneRequest, settings: Settled, taken: Sequenc
 
 def with_dropout(request: FinetuneRequest, settings: Settled, taken: Sequence[Taken], few: int) -> Settled:
     """Without dropout, unless it was asked for, if a single task has rows for few steps only."""
-    if request.settings.dropout is not None or request.is_joint or request.guide:
+    if request.settings.dropout is not None or request.is_joint:
         return settings
     rows = (settings.train_share or 1.0) * len(taken[0].train)
     steps = settings.epochs * math.ceil(rows / settings.batch)

@@ -1,4 +1,4 @@
-"""Fine-tuning takes the steps of a plain loop over a network of transformers with the same weights, rows and settings."""
+"""Fine-tuning takes the steps of a plain loop over a network of transformers: same weights, rows and settings."""
 
 import json
 
