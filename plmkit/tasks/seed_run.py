@@ -1,5 +1,6 @@
 """One seed of a fine-tuning: train, keep the best epoch, score it."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ from plmkit.training.threads import Threads
 from plmkit.training.watch import Log, interruptible
 from plmkit.training.world import World
 
+MOST_EVALUATIONS = 20  # on dev; so many epochs that there would be more are short
 NGRAM_RATE = 0.01  # learning rate of the weights of n-grams, which begin at 0
 NOTED = ("waited", "stopped", "history", "losses", "of_epoch")  # of a seed, in its checkpoints
 TUNED_ON = 2000  # training examples that choose a threshold, where there is no dev
@@ -93,8 +95,10 @@ class SeedRun:
         )
         self.epoch_steps = self.feed.batches(settings.batch)
         self.steps = max(1, round(settings.epochs * self.epoch_steps))
+        apart = math.ceil(settings.epochs * settings.evaluations / MOST_EVALUATIONS)  # of a run of many short epochs
         marks = (
-            round(n * self.epoch_steps / settings.evaluations) for n in range(1, self.steps * settings.evaluations)
+            round(n * apart * self.epoch_steps / settings.evaluations)
+            for n in range(1, self.steps * settings.evaluations)
         )
         self.ends = {*takewhile(lambda mark: mark < self.steps, filter(None, marks)), self.steps}  # dev is scored after
         if isinstance(self.feed, JointExamples) and finetuning.mixing.is_sequential:

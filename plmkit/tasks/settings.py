@@ -36,7 +36,7 @@ class TaskSettings:
 
     epochs: float | None = None  # number of epochs; none: 3
     patience: int | None = None  # stop after this many evaluations on dev without a better score; none: never
-    evaluations: int = 1  # number of evaluations on dev per epoch; the best one is kept
+    evaluations: int = 1  # evaluations on dev per epoch, at most 20 in all; the best is kept
     dev_share: float | None = None  # share of train that is held out without --dev; 0: nothing; none: 0.1
     batch: int = 32  # rows per step
     learning_rate: float | None = None  # at its peak; none: the paper's at a width of 768, higher for narrower networks

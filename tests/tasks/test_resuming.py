@@ -186,6 +186,16 @@ def test_dev_is_scored_several_times_per_epoch(pretrained, rows_file, tmp_path, 
     assert [line["step"] for line in read_metrics(out) if "dev/0/accuracy" in line] == [3, 6, 9]
 
 
+def test_dev_is_scored_at_most_twenty_times(pretrained, rows_file, tmp_path, plm):
+    """Forty-eight rows are three steps of 16: 60 epochs are scored after every third."""
+    out = tmp_path / "out"
+    ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--dev", rows_file, "--out", out,
+              "--epochs", 60, "--set", "task.batch=16", "--set", "run.threads=1", "--set",
+              "task.ngrams=false")  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert [line["step"] for line in read_metrics(out) if "dev/0/accuracy" in line] == list(range(9, 181, 9))
+
+
 @pytest.mark.parametrize("name", ["patience", "evaluations"])
 def test_what_needs_dev_is_refused_without_it(name, pretrained, rows_file, tmp_path, plm):
     ran = plm("finetune", pretrained, "--task", "classify", "--train", rows_file, "--out", tmp_path / "out",
