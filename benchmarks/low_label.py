@@ -7,6 +7,7 @@ Every seed draws its own rows. The same command resumes where an earlier one sto
 """
 
 import argparse
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,15 +68,18 @@ def draw(found: Curves, measure: str, out: Path) -> None:
 
 
 def figure_of(found: Curves, measure: str) -> Any:
-    import numpy as np
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5, 3.2))
     axes = figure.subplots()
     for name, by_share in found.items():
-        means, deviations = [np.mean(one) for one in by_share.values()], [np.std(one) for one in by_share.values()]
+        means = [statistics.mean(one) for one in by_share.values()]
+        deviations = [statistics.stdev(one) if len(one) > 1 else 0.0 for one in by_share.values()]
         axes.errorbar(list(by_share), means, yerr=deviations, marker="o", capsize=3, label=name)
     axes.set(xscale="log", xlabel="share of the training rows", ylabel=measure)
+    shares = sorted({share for by_share in found.values() for share in by_share})
+    axes.set_xticks(shares, [f"{share:.0%}" for share in shares])
+    axes.minorticks_off()
     axes.legend(frameon=False)
     return figure
 
